@@ -1,7 +1,7 @@
+import { removeMachineVariables } from "@payments/testkit/TestProcess"
 import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import { defineConfig } from "vitest/config"
-import { removeMachineVariables } from "./packages/core/test/TestProcess.ts"
 
 /** The packages, each with an absolute path: tests run in the folder of their package. */
 const packages = ["packages", "apps"].flatMap((group) =>
@@ -19,7 +19,7 @@ const programSuites = ["Query", "Find", "Mcp", "McpTasks", "Changes", "Consumers
 const programs = {
   extends: true as const,
   root: join(import.meta.dirname, "apps/cli"),
-  test: { name: "programs", include: programSuites.map((suite) => `test/${suite}.test.ts`), isolate: false }
+  test: { name: "programs", include: programSuites.map((suite) => `test/**/${suite}.test.ts`), isolate: false }
 }
 
 /** One configuration for all packages; `vitest run --project @payments/core` runs one of them. */
@@ -29,12 +29,12 @@ export default defineConfig({
     testTimeout: 180_000,
     hookTimeout: 180_000,
     // All test files of a package share one process and its modules, which saves half a second of processor time per file.
-    // `export` loads them anew for each file: its test that ends a sink's thread hangs after other files have used the thread.
+    // `copy` loads them anew for each file: its test that ends a sink's thread hangs after other files have used the thread.
     projects: [
       ...packages.map(({ name, root }) => ({
         extends: true as const,
         root,
-        test: { name: `@payments/${name}`, isolate: name === "export" }
+        test: { name: `@payments/${name}`, isolate: name === "copy" }
       })),
       programs
     ]

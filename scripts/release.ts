@@ -15,7 +15,14 @@ import { parseArgs, promisify } from "node:util"
 const root = join(import.meta.dirname, "..")
 
 /** The published packages, each after those that it depends on. */
-export const packages = ["packages/core", "packages/sandbox", "packages/export", "apps/cli", "apps/worker"]
+export const packages = [
+  "packages/core",
+  "packages/sandbox",
+  "packages/copy",
+  "packages/program",
+  "apps/cli",
+  "apps/worker"
+]
 
 /** A packed package. */
 export interface Tarball {

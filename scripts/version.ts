@@ -1,7 +1,7 @@
 /**
  * Applies the changesets: raises the versions, writes the changelogs of the packages and `CHANGELOG.md`, and writes the new version
  * where it stands in other files.
- * `apps/cli/test/Release.test.ts` compares these files with the packages.
+ * `apps/cli/test/package/Release.test.ts` compares these files with the packages.
  */
 import { spawnSync } from "node:child_process"
 import { readdirSync, readFileSync, writeFileSync } from "node:fs"
@@ -12,7 +12,7 @@ const root = join(import.meta.dirname, "..")
 /** The files that contain the version, and the text around it. */
 export const versionedFiles = [
   { file: "package.json", pattern: /(?<="version": ")[^"]*/ },
-  { file: "packages/export/src/engine/Migrations.ts", pattern: /(?<=programVersion = ")[^"]*/ },
+  { file: "packages/copy/src/store/Migrations.ts", pattern: /(?<=programVersion = ")[^"]*/ },
   { file: "deploy/kubernetes/kustomization.yaml", pattern: /(?<=newTag: ")[^"]*/ }
 ]
 
@@ -34,7 +34,7 @@ if (import.meta.main) {
   const { status } = spawnSync(join(root, "node_modules/.bin/changeset"), ["version"], { cwd: root, stdio: "inherit" })
   if (status === 0) {
     const { version }: { readonly version: string } = JSON.parse(
-      readFileSync(join(root, "packages/export/package.json"), "utf8")
+      readFileSync(join(root, "packages/copy/package.json"), "utf8")
     )
     const changelog = join(root, "CHANGELOG.md")
     writeFileSync(changelog, withVersion(readFileSync(changelog, "utf8"), version, changesets))

@@ -7,9 +7,9 @@ export default defineConfig({
   input: {
     bench: join(import.meta.dirname, "src/main.ts"),
     child: join(import.meta.dirname, "src/child.ts"),
-    soak: join(import.meta.dirname, "src/soak.ts"),
-    personal: join(import.meta.dirname, "src/personal.ts"),
-    fleetFaults: join(import.meta.dirname, "src/fleetFaults.ts"),
+    soak: join(import.meta.dirname, "src/measures/soak.ts"),
+    personal: join(import.meta.dirname, "src/measures/personal.ts"),
+    fleetFaults: join(import.meta.dirname, "src/measures/fleetFaults.ts"),
     ...threads
   },
   platform: "node",

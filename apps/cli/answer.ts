@@ -4,9 +4,9 @@
  */
 import { fstatSync, readFileSync, writeSync } from "node:fs"
 import { join } from "node:path"
-import { isStdoutClosed } from "../../packages/export/src/ClosedStdout.ts"
-import { hasColors } from "../../packages/export/src/ColorRule.ts"
-import { fitted } from "../../packages/export/src/HelpWidth.ts"
+import { isStdoutClosed } from "../../packages/copy/src/stdout/ClosedStdout.ts"
+import { hasColors } from "../../packages/program/src/terminal/ColorRule.ts"
+import { fitted } from "../../packages/program/src/terminal/HelpWidth.ts"
 
 /** The build replaces this name with the version. */
 declare const PAYMENTS_VERSION: string

@@ -2,7 +2,7 @@
 import { chmodSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { defineConfig, type OutputOptions, type RolldownOptions } from "rolldown"
-import { oldestNode } from "../../packages/core/src/internal/NodeVersion.ts"
+import { oldestNode } from "../../packages/core/src/http/NodeVersion.ts"
 import { lazyLoading } from "./lazy.ts"
 import { notices } from "./notices.ts"
 
@@ -51,10 +51,10 @@ if (version[0] < ${oldestNode.major} || (version[0] == ${oldestNode.major} && ve
 }
 `
 
-const source = (file: string) => join(import.meta.dirname, "../../packages/export/src", file)
+const source = (file: string) => join(import.meta.dirname, "../../packages/copy/src", file)
 
 /** The entry points of the threads and child processes of a program. */
-export const threads = { SinkThread: source("thread/SinkThread.ts"), QueryProcess: source("query/QueryProcess.ts") }
+export const threads = { SinkThread: source("thread/SinkThread.ts"), QueryProcess: source("sqlite/QueryProcess.ts") }
 
 /**
  * Returns the options of a build that writes the launcher `dist/NAME.js` and the bundle of `src/main.ts` of the app in `folder`.

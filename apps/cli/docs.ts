@@ -5,9 +5,9 @@
  */
 import { Effect } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
-import { pageFiles, withOutput, withoutTimes } from "./test/ConsoleExamples.ts"
-import { cliPage, withSections } from "./test/Reference.ts"
-import { securityPage, withFigures } from "./test/SecurityReview.ts"
+import { pageFiles, withOutput, withoutTimes } from "./test/docs/ConsoleExamples.ts"
+import { cliPage, withSections } from "./test/docs/Reference.ts"
+import { securityPage, withFigures } from "./test/docs/SecurityReview.ts"
 
 const update = Effect.fnUntraced(function*(file: string) {
   const page = readFileSync(file, "utf8")

@@ -5,7 +5,7 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { PaymentsApi } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
-import { chosenConfig, run } from "@payments/export/program"
+import { chosenConfig, run } from "@payments/program"
 import { Sandbox } from "@payments/sandbox"
 import { ConfigProvider, Console, Effect, Layer } from "effect"
 import type { Command } from "effect/cli"

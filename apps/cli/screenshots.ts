@@ -3,6 +3,8 @@
  * xterm.js draws what it prints. With a folder as argument, makes those of all commands at 60, 80 and 160 columns there, light
  * and dark, for a look at all of them. Needs `script` of util-linux.
  */
+import { Chromium } from "@payments/testkit/programs/Browser"
+import { sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { Effect } from "effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
@@ -10,8 +12,6 @@ import { mkdirSync, readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"
 import type { Page } from "puppeteer-core"
-import { Chromium } from "../worker/test/page/Browser.ts"
-import { sandboxEnv, temporaryFolder } from "./test/Program.ts"
 
 interface Picture {
   readonly name: string

@@ -1,5 +1,5 @@
 /** Writes the table of metrics in `docs/metrics.md`. `npm run docs` runs it, and a test compares the page with the registry. */
-import { MetricDefinitions } from "@payments/export"
+import { MetricDefinitions } from "@payments/program"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 

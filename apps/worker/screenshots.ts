@@ -2,9 +2,9 @@
  * Makes the screenshots of the status page in `docs/images` (`npm run screenshots`). With a folder as argument, makes those
  * of all states, widths and colour schemes there, for a look at all of them.
  */
+import { Chromium, show } from "@payments/testkit/programs/Browser"
 import { Effect } from "effect"
 import { join } from "node:path"
-import { Chromium, show } from "./test/page/Browser.ts"
 import { pageServer } from "./test/page/PageServer.ts"
 import { snapshots } from "./test/page/Snapshots.ts"
 

@@ -1,9 +1,9 @@
 /** The child process of a measurement: a server, or one workload. It receives requests as messages. */
 import "effect/schema/SchemaJITCompiler/enable"
 import { readFileSync } from "node:fs"
-import { listen } from "./PageServer.ts"
-import type { ChildRequest, ChildResponse } from "./Process.ts"
-import type { WorkloadResult } from "./WorkloadResult.ts"
+import { listen } from "./harness/PageServer.ts"
+import type { ChildRequest, ChildResponse } from "./harness/Process.ts"
+import type { WorkloadResult } from "./harness/WorkloadResult.ts"
 import { workloads } from "./workloads/all.ts"
 
 const handle = async (request: ChildRequest): Promise<ChildResponse> => {
@@ -35,38 +35,38 @@ const handle = async (request: ChildRequest): Promise<ChildResponse> => {
       return timed(() => readCopies(request.copies))
     }
     case "serve": {
-      const { serve } = await import("./SandboxServer.ts")
+      const { serve } = await import("./harness/SandboxServer.ts")
       return { url: await serve(request.options) }
     }
     case "firstPage": {
-      const { firstPage } = await import("./SandboxServer.ts")
+      const { firstPage } = await import("./harness/SandboxServer.ts")
       return { ms: await firstPage(request.records) }
     }
     case "load": {
-      const { load } = await import("./Load.ts")
+      const { load } = await import("./harness/Load.ts")
       return { ms: await load(request.url, request.pages, request.requests) }
     }
     case "readAll": {
-      const { readAll } = await import("./Load.ts")
+      const { readAll } = await import("./harness/Load.ts")
       return { records: await readAll(request.url) }
     }
     case "memory":
       return { peakRss: process.resourceUsage().maxRSS * 1024 }
     case "serveMany": {
-      const { serveMany } = await import("./SandboxServer.ts")
+      const { serveMany } = await import("./harness/SandboxServer.ts")
       return { urls: await serveMany(request.services) }
     }
     case "setFaults": {
-      const { setFaults } = await import("./SandboxServer.ts")
+      const { setFaults } = await import("./harness/SandboxServer.ts")
       await setFaults(request.service, request.faults)
       return {}
     }
     case "countRequests": {
-      const { countRequests } = await import("./SandboxServer.ts")
+      const { countRequests } = await import("./harness/SandboxServer.ts")
       return { requests: await countRequests() }
     }
     case "countStatuses": {
-      const { countStatuses } = await import("./SandboxServer.ts")
+      const { countStatuses } = await import("./harness/SandboxServer.ts")
       return { statuses: await countStatuses() }
     }
     case "storm": {

@@ -6,8 +6,8 @@ import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { Process } from "./Process.ts"
-import { type Figure, median } from "./Report.ts"
+import { Process } from "./harness/Process.ts"
+import { type Figure, median } from "./harness/Report.ts"
 
 /** The sizes of the measurements. */
 export interface CliSizes {

@@ -1,16 +1,16 @@
 /** `pnpm bench core|sandbox|export|worker|observation|fleet|budget|cli|alerts [--records N] [--rounds N] [--json FILE] [--check]` */
 import { writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
-import { fullAlertSizes, measureAlerts } from "./alerts.ts"
-import { fullBudgetSizes, measureBudget } from "./budget.ts"
 import { fullCliSizes, measureCli } from "./cli.ts"
-import { fullSizes, measureCore } from "./core.ts"
-import { fullExportSizes, measureExport } from "./export.ts"
-import { fullFleetSizes, measureFleet } from "./fleet.ts"
-import { fullHeadSizes, measureHead } from "./head.ts"
-import { machine, meetsTarget, render } from "./Report.ts"
-import { fullSandboxSizes, measureSandbox } from "./sandbox.ts"
-import { fullWorkerSizes, measureObservation, measureWorker } from "./worker.ts"
+import { machine, meetsTarget, render } from "./harness/Report.ts"
+import { fullAlertSizes, measureAlerts } from "./measures/alerts.ts"
+import { fullBudgetSizes, measureBudget } from "./measures/budget.ts"
+import { fullSizes, measureCore } from "./measures/core.ts"
+import { fullExportSizes, measureExport } from "./measures/export.ts"
+import { fullFleetSizes, measureFleet } from "./measures/fleet.ts"
+import { fullHeadSizes, measureHead } from "./measures/head.ts"
+import { fullSandboxSizes, measureSandbox } from "./measures/sandbox.ts"
+import { fullWorkerSizes, measureObservation, measureWorker } from "./measures/worker.ts"
 
 const usage = `usage: pnpm bench core|sandbox|export|worker|observation|fleet|budget|cli|alerts [flags]
   --records N   records of the list for speed and memory figures (a multiple of 100; default ${fullSizes.records}, worker and

@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { measureCli } from "../src/cli.ts"
-import { measureCore } from "../src/core.ts"
-import { measureExport } from "../src/export.ts"
-import { measureHead } from "../src/head.ts"
-import { median, meetsTarget, percentile95, render } from "../src/Report.ts"
-import { measureSandbox } from "../src/sandbox.ts"
-import { measureWorker } from "../src/worker.ts"
+import { median, meetsTarget, percentile95, render } from "../src/harness/Report.ts"
+import { measureCore } from "../src/measures/core.ts"
+import { measureExport } from "../src/measures/export.ts"
+import { measureHead } from "../src/measures/head.ts"
+import { measureSandbox } from "../src/measures/sandbox.ts"
+import { measureWorker } from "../src/measures/worker.ts"
 
 /** Milliseconds. Some of the tests start two dozen processes. */
 const timeout = 300_000

@@ -7,7 +7,7 @@ import {
   type ProgramError,
   SourceFlag,
   withCurrentCommand
-} from "@payments/export/program"
+} from "@payments/program"
 import { Layer, References } from "effect"
 import { Command, GlobalFlag } from "effect/cli"
 import type { HttpClient } from "effect/http"
@@ -47,7 +47,7 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) =>
       name: "export",
       group: "KEEP A COPY",
       load: async () => {
-        const { exportTelemetry } = await import("./ExportTelemetry.ts")
+        const { exportTelemetry } = await import("./progress/ExportTelemetry.ts")
         return (await import("./commands/export.ts")).exportCommand(api, exportTelemetry(http, version))
       }
     },

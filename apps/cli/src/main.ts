@@ -3,6 +3,7 @@ import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeStdio from "@effect/platform-node/NodeStdio"
+import { Stdout } from "@payments/copy"
 import { PaymentsApi } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import {
@@ -11,14 +12,13 @@ import {
   ExitCode,
   handleOutputErrors,
   handOverSignals,
-  layerStdout,
   lineLogger,
   run,
   teardown
-} from "@payments/export/program"
+} from "@payments/program"
 import { Effect, Layer } from "effect"
 import { payments } from "./cli.ts"
-import * as LazyTerminal from "./LazyTerminal.ts"
+import * as LazyTerminal from "./output/LazyTerminal.ts"
 
 /** The build replaces this name with the version. */
 declare const PAYMENTS_VERSION: string
@@ -43,7 +43,7 @@ const services = { api, config: chosenConfig, http: layerHttpClient, version: PA
 const main = async () => {
   const command = await payments(services, args)
   run(command, args, PAYMENTS_VERSION, process.env, "doctor").pipe(
-    Effect.provide(Layer.mergeAll(platform, lineLogger("payments"), layerStdout)),
+    Effect.provide(Layer.mergeAll(platform, lineLogger("payments"), Stdout.layerProcess)),
     NodeRuntime.runMain({ disableErrorReporting: true, teardown: teardown(() => ExitCode.interrupted) })
   )
   handOverSignals()

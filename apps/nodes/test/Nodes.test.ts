@@ -1,11 +1,11 @@
 /** The built programs do the same on the oldest and the newest Node that the packages promise. `npm run test:nodes` runs more. */
 import { assert, describe, it } from "@effect/vitest"
+import { connect } from "@payments/testkit/programs/McpClient"
+import { binary, rowsOf, runProgram, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { Effect } from "effect"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
-import { oldestNode } from "../../../packages/core/src/internal/NodeVersion.ts"
-import { connect } from "../../cli/test/McpClient.ts"
-import { binary, rowsOf, runProgram, sandboxEnv, temporaryFolder } from "../../cli/test/Program.ts"
+import { oldestNode } from "../../../packages/core/src/http/NodeVersion.ts"
 
 const worker = join(import.meta.dirname, "../../worker/dist/payments-worker.js")
 

@@ -1,10 +1,11 @@
 /** The worker's command line. Each flag has an environment variable. */
+import { Destination, Sink } from "@payments/copy"
 import { makeKeyFile, type PaymentsApi, PaymentsConfig, PaymentsConfigError } from "@payments/core"
-import { Destination, Metrics, Sink } from "@payments/export"
 import {
   checkAll,
   isLoopback,
   listenProblem,
+  Metrics,
   type ProgramError,
   scanFlags,
   setting,
@@ -12,7 +13,7 @@ import {
   textFlag,
   toFlag,
   usage
-} from "@payments/export/program"
+} from "@payments/program"
 import {
   type ClusterFlags,
   clusterOf,
@@ -20,20 +21,20 @@ import {
   type LoadedSources,
   loadSources,
   type Source
-} from "@payments/export/sources"
+} from "@payments/program/sources"
 import { Effect, FileSystem, Layer, type Queue, Redacted, References, Result, type Scope } from "effect"
 import { Command, Flag } from "effect/cli"
 import { type HttpClient, HttpMiddleware, HttpRouter, HttpServer, type HttpServerError } from "effect/http"
 import { isDeepStrictEqual } from "node:util"
-import { type Access, guard } from "./Access.ts"
-import { checkSources } from "./Check.ts"
-import { routes as healthRoutes } from "./Health.ts"
-import { layer as logLayer, type LogFormat } from "./Log.ts"
-import { routes as pageRoutes } from "./page/Page.ts"
-import { runnersCommand } from "./RunnersCommand.ts"
-import { Status } from "./Status.ts"
-import * as Telemetry from "./Telemetry.ts"
-import { runForever, runOnce, type WorkerOptions } from "./Worker.ts"
+import { runnersCommand } from "./cluster/RunnersCommand.ts"
+import { checkSources } from "./loop/Check.ts"
+import { runForever, runOnce, type WorkerOptions } from "./loop/Worker.ts"
+import { routes as pageRoutes } from "./page/StatusPage.ts"
+import { type Access, guard } from "./state/Access.ts"
+import { routes as healthRoutes } from "./state/Health.ts"
+import { layer as logLayer, type LogFormat } from "./state/Log.ts"
+import { Status } from "./state/Status.ts"
+import * as Telemetry from "./state/WorkerTelemetry.ts"
 
 const configFlag = textFlag(
   "config",

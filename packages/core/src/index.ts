@@ -1,23 +1,7 @@
 /** The public surface of `@payments/core`. */
-export { BeforePage } from "./BeforePage.ts"
-export * as Days from "./Days.ts"
-export { membersOf, parseText, parseWithNumbers, rewriteItems } from "./ExactText.ts"
-export { type Checked, type KeySource, largestKeyBytes, makeKeyFile } from "./internal/KeySource.ts"
-export { recordProblem } from "./internal/PageDecoder.ts"
-export type { SlowDown } from "./internal/RateLimiter.ts"
-export type {
-  BadRecordOption,
-  ListOperation,
-  ListOperations,
-  ListOptions,
-  ListQuery,
-  StreamQuery
-} from "./ListOperation.ts"
-export * as Lists from "./Lists.ts"
-export { merchantIdOf } from "./MerchantId.ts"
-export * as Monotonic from "./Monotonic.ts"
-export type { BadRecord, DecodedRecord, Page, PageRecord, RecordProblem } from "./Page.ts"
-export { PaymentsApi } from "./PaymentsApi.ts"
+export { PaymentsApi } from "./api/PaymentsApi.ts"
+export { BearerKey, PaymentsContract } from "./api/PaymentsContract.ts"
+export { type Checked, type KeySource, largestKeyBytes, makeKeyFile } from "./config/KeySource.ts"
 export {
   type ConfigProblem,
   type Deadlines,
@@ -26,12 +10,28 @@ export {
   processSettings,
   type ProgressLimits,
   type Settings
-} from "./PaymentsConfig.ts"
-export { BearerKey, PaymentsContract } from "./PaymentsContract.ts"
-export * as Reason from "./PaymentsError.ts"
-export { type ErrorBody, PaymentsError } from "./PaymentsError.ts"
-export { bitsOfOthers, type PlainFile, PlainFileError, readPlainFile } from "./PlainFile.ts"
-export * as Position from "./Position.ts"
-export * from "./Records.ts"
-export { type ObservedRequest, RequestObserver } from "./RequestObserver.ts"
-export * as RetryPolicy from "./RetryPolicy.ts"
+} from "./config/PaymentsConfig.ts"
+export { bitsOfOthers, type PlainFile, PlainFileError, readPlainFile } from "./config/PlainFile.ts"
+export { BeforePage } from "./model/BeforePage.ts"
+export * as Days from "./model/Days.ts"
+export type {
+  BadRecordOption,
+  ListOperation,
+  ListOperations,
+  ListOptions,
+  ListQuery,
+  StreamQuery
+} from "./model/ListOperation.ts"
+export * as Lists from "./model/Lists.ts"
+export { merchantIdOf } from "./model/MerchantId.ts"
+export * as Monotonic from "./model/Monotonic.ts"
+export type { BadRecord, DecodedRecord, Page, PageRecord, RecordProblem } from "./model/Page.ts"
+export * as Reason from "./model/PaymentsError.ts"
+export { type ErrorBody, PaymentsError } from "./model/PaymentsError.ts"
+export * as Position from "./model/Position.ts"
+export * from "./model/Records.ts"
+export { type ObservedRequest, RequestObserver } from "./model/RequestObserver.ts"
+export type { SlowDown } from "./pace/RateLimiter.ts"
+export * as RetryPolicy from "./pace/RetryPolicy.ts"
+export { membersOf, parseText, parseWithNumbers, rewriteItems } from "./page/ExactText.ts"
+export { recordProblem } from "./page/PageDecoder.ts"

@@ -1,6 +1,6 @@
 /** The Node entry: an HTTP client tuned for reading pages, and the promise API over it. */
 // oxlint-disable-next-line import/no-unassigned-import -- throws on an old Node, which could not load the next imports
-import "./internal/NodeVersion.ts"
+import "./http/NodeVersion.ts"
 
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
@@ -8,14 +8,14 @@ import * as NodeStream from "@effect/platform-node/NodeStream"
 import type { Dispatcher } from "@effect/platform-node/Undici"
 import { ConfigProvider, Duration, Effect, Layer, Stream } from "effect"
 import { HttpClient, HttpClientError, HttpClientRequest, HttpClientResponse } from "effect/http"
-import { acceptEncoding, decodeStream } from "./internal/NodeDecoder.ts"
-import { makePoolFactory } from "./internal/NodeInterim.ts"
-import { proxyProblem, proxyVariables } from "./internal/ProxyAddress.ts"
-import { type TunedRead, withTunedRead } from "./internal/TunedRead.ts"
-import { ReadDeadlines, readOverUndici } from "./internal/UndiciRead.ts"
-import { PaymentsApi } from "./PaymentsApi.ts"
-import { InvalidRequest, type Reason, Transport } from "./PaymentsError.ts"
-import { connectWith, type Payments } from "./PromiseApi.ts"
+import { PaymentsApi } from "./api/PaymentsApi.ts"
+import { connectWith, type Payments } from "./api/PromiseApi.ts"
+import { proxyProblem, proxyVariables } from "./config/ProxyAddress.ts"
+import { acceptEncoding, decodeStream } from "./http/NodeDecoder.ts"
+import { makePoolFactory } from "./http/NodeInterim.ts"
+import { type TunedRead, withTunedRead } from "./http/TunedRead.ts"
+import { ReadDeadlines, readOverUndici } from "./http/UndiciRead.ts"
+import { InvalidRequest, type Reason, Transport } from "./model/PaymentsError.ts"
 
 /** The connections of the Node client. */
 export interface ConnectionOptions {

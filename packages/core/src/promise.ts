@@ -3,10 +3,10 @@
  * Node, `connectFromEnvironment` of `@payments/core/node` uses the tuned client and reads the settings from the
  * environment.
  */
-export type { Abortable, PromiseApiOf } from "./internal/PromiseAdapter.ts"
-export type { BadRecord, DecodedRecord, Page, PageRecord, RecordProblem } from "./Page.ts"
-export { PaymentsConfigError } from "./PaymentsConfig.ts"
-export { PaymentsError } from "./PaymentsError.ts"
-export * as Position from "./Position.ts"
-export { connect, type ConnectOptions, connectWith, type Payments } from "./PromiseApi.ts"
-export type { Invoice, PayinSource, PayoutRequest } from "./Records.ts"
+export type { Abortable, PromiseApiOf } from "./api/PromiseAdapter.ts"
+export { connect, type ConnectOptions, connectWith, type Payments } from "./api/PromiseApi.ts"
+export { PaymentsConfigError } from "./config/PaymentsConfig.ts"
+export type { BadRecord, DecodedRecord, Page, PageRecord, RecordProblem } from "./model/Page.ts"
+export { PaymentsError } from "./model/PaymentsError.ts"
+export * as Position from "./model/Position.ts"
+export type { Invoice, PayinSource, PayoutRequest } from "./model/Records.ts"

@@ -1,11 +1,10 @@
 /** For tests: `PaymentsApi` over the records of a test, and the parts of the sandbox. */
-export * as Arbitraries from "./Arbitraries.ts"
-export * as ListCursor from "./ListCursor.ts"
-export * as ListServer from "./ListServer.ts"
-export * as MemoryList from "./MemoryList.ts"
+export * as Arbitraries from "./testing/Arbitraries.ts"
 export { type BoundedMap, makeBoundedMap } from "./testing/BoundedMap.ts"
 export { catalogue, conditions, Fault, type FaultOf } from "./testing/Fault.ts"
 export { layerTest, type TestLists, type TestRecords } from "./testing/LayerTest.ts"
+export * as ListCursor from "./testing/ListCursor.ts"
+export * as ListServer from "./testing/ListServer.ts"
 export {
   type ListService,
   type ListServiceOptions,
@@ -13,6 +12,7 @@ export {
   type ServiceAnswer,
   type ServiceRequest
 } from "./testing/ListService.ts"
+export * as MemoryList from "./testing/MemoryList.ts"
 export type { Encoding, Reply, Truncation } from "./testing/Reply.ts"
 export { fraction, mix } from "./testing/SeededRandom.ts"
 export { layerClient } from "./testing/ServiceClient.ts"

@@ -1,6 +1,6 @@
 /** The faults of the fleet test. Each hits a fleet once, at a moment that the caller chooses, and measures the takeover. */
+import type { Dice } from "@payments/testkit/Seed"
 import { setTimeout as sleep } from "node:timers/promises"
-import type { Dice } from "../../../../packages/export/test/Seed.ts"
 import type { Fleet, Progress } from "./Fleet.ts"
 import { type Healing, wallMs } from "./Link.ts"
 import type { Runner } from "./Runner.ts"

@@ -3,6 +3,7 @@
  * When it ends, it compares what the destinations have with what the sandboxes had.
  */
 import { Sandbox, type SandboxOptions, World } from "@payments/sandbox"
+import { user } from "@payments/testkit/postgres/PostgresServer"
 import { Effect, ManagedRuntime } from "effect"
 import { execFile } from "node:child_process"
 import { mkdirSync, writeFileSync } from "node:fs"
@@ -10,8 +11,7 @@ import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { promisify } from "node:util"
 import { Client } from "pg"
-import { user } from "../../../../packages/export/test/PostgresServer.ts"
-import { programs } from "../Programs.ts"
+import { programs } from "../harness/Programs.ts"
 import { type AuditEvent, instancesOf, readAudit, staleCommits, startAudit } from "./Audit.ts"
 import { type ChangeRow, replayProblems, type StoredRow, truthProblems } from "./Copy.ts"
 import { wallMs } from "./Link.ts"

@@ -1,5 +1,5 @@
 /** The workloads by name. Each runs in its own process and loads only the code that it measures. */
-import type { Workload } from "../WorkloadResult.ts"
+import type { Workload } from "../harness/WorkloadResult.ts"
 
 export const workloads = {
   "bare loop": async () => (await import("./bareLoop.ts")).sequential,

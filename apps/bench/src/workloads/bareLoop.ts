@@ -1,8 +1,8 @@
 /** The least that a client does: requests and `JSON.parse`. It checks no records. */
 import type { PayoutRequest } from "@payments/core"
 import { Pool } from "undici"
-import { pageSize } from "../PageServer.ts"
-import { addRecords, emptyResult, type Workload, type WorkloadResult } from "../WorkloadResult.ts"
+import { pageSize } from "../harness/PageServer.ts"
+import { addRecords, emptyResult, type Workload, type WorkloadResult } from "../harness/WorkloadResult.ts"
 
 interface Body {
   readonly items: ReadonlyArray<PayoutRequest>

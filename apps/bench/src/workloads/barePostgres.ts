@@ -5,7 +5,7 @@
 import { once } from "node:events"
 import { Client } from "pg"
 import { from } from "pg-copy-streams"
-import { addRecord, emptyResult } from "../WorkloadResult.ts"
+import { addRecord, emptyResult } from "../harness/WorkloadResult.ts"
 import { reader } from "./bareLoop.ts"
 import { cellsOf, columns, isAmount } from "./bareSqlite.ts"
 

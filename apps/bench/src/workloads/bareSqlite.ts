@@ -2,7 +2,7 @@
 import type { PayoutRequest } from "@payments/core"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import { addRecord, emptyResult } from "../WorkloadResult.ts"
+import { addRecord, emptyResult } from "../harness/WorkloadResult.ts"
 import { reader } from "./bareLoop.ts"
 
 /** The typed columns of a payout request, in the order of {@link cellsOf}. */

@@ -1,10 +1,10 @@
 /** Reads two equal copies of a list: as `payments diff` compares them, and as a loop that only reads every row. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
+import { current, Destination, recordDifferences, totalDifferences } from "@payments/copy"
 import { Lists } from "@payments/core"
-import { current, Destination, recordDifferences, totalDifferences } from "@payments/export"
 import { Effect, Stream } from "effect"
 import { DatabaseSync } from "node:sqlite"
-import { emptyResult, type WorkloadResult } from "../WorkloadResult.ts"
+import { emptyResult, type WorkloadResult } from "../harness/WorkloadResult.ts"
 
 /** Two SQLite files. */
 export type Copies = readonly [string, string]

@@ -1,10 +1,10 @@
 /** The export engine with its destinations, as the programs run it. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
+import { Destination, scan } from "@payments/copy"
 import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
-import { Destination, scan } from "@payments/export"
 import { Deferred, Effect, Layer, Redacted } from "effect"
-import type { WorkloadResult } from "../WorkloadResult.ts"
+import type { WorkloadResult } from "../harness/WorkloadResult.ts"
 
 const service = (url: string) =>
   PaymentsApi.layer.pipe(

@@ -1,7 +1,7 @@
 /** A client as many teams write it: `fetch`, and a zod schema of all documented fields that keeps undocumented fields. */
 import { z } from "zod"
-import { pageSize } from "../PageServer.ts"
-import { addRecords, emptyResult, type Workload } from "../WorkloadResult.ts"
+import { pageSize } from "../harness/PageServer.ts"
+import { addRecords, emptyResult, type Workload } from "../harness/WorkloadResult.ts"
 
 const optional = <S extends z.ZodType>(schema: S) => schema.nullable().optional()
 const text = optional(z.string())

@@ -1,7 +1,7 @@
 /** `got.paginate`. It checks no records. */
 import got from "got"
-import { pageSize } from "../PageServer.ts"
-import { addRecord, emptyResult, type Workload } from "../WorkloadResult.ts"
+import { pageSize } from "../harness/PageServer.ts"
+import { addRecord, emptyResult, type Workload } from "../harness/WorkloadResult.ts"
 
 interface Body {
   readonly items: Array<{ readonly amount?: number | null }>

@@ -4,8 +4,8 @@ import { type Page, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { Effect, Layer, ManagedRuntime, Redacted, Stream } from "effect"
 import { FetchHttpClient, type HttpClient } from "effect/http"
-import { pageSize } from "../PageServer.ts"
-import { addRecords, emptyResult, type Workload } from "../WorkloadResult.ts"
+import { pageSize } from "../harness/PageServer.ts"
+import { addRecords, emptyResult, type Workload } from "../harness/WorkloadResult.ts"
 
 /** Makes a runtime with a `PaymentsApi` that reads from this base address. */
 const runtimeOf = (url: string, client: Layer.Layer<HttpClient.HttpClient>) =>

@@ -1,7 +1,7 @@
 /** The auto-pagination of stripe-node. The server sends the same records in Stripe's list shape. */
 import { Stripe } from "stripe"
-import { pageSize } from "../PageServer.ts"
-import { addRecord, emptyResult, type Workload } from "../WorkloadResult.ts"
+import { pageSize } from "../harness/PageServer.ts"
+import { addRecord, emptyResult, type Workload } from "../harness/WorkloadResult.ts"
 
 const clients = new Map<string, Stripe>()
 

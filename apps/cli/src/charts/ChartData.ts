@@ -1,5 +1,5 @@
 /** What a chart shows: a value for each group of a query's result. */
-import type { Cell } from "@payments/export"
+import type { Cell } from "@payments/copy"
 
 /** A group with its value. */
 export interface Point {

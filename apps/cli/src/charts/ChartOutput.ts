@@ -1,19 +1,11 @@
 /** Writes the result of a query as a chart in the terminal, as a page, and as an SVG file. */
-import {
-  type Cell,
-  type Destination,
-  ExitCode,
-  printable,
-  replaceFile,
-  systemCodeOf,
-  writeProblem
-} from "@payments/export"
-import { CommandExit, printOrEnd, requireOutput, usage } from "@payments/export/program"
+import { type Cell, type Destination, printable, replaceFile, systemCodeOf, writeProblem } from "@payments/copy"
+import { CommandExit, ExitCode, printOrEnd, requireOutput, usage } from "@payments/program"
 import { DateTime, Effect, FileSystem, Stream } from "effect"
 import { basename, dirname, join, resolve, sep } from "node:path"
-import { logWrapped } from "../Output.ts"
-import type { Total } from "../QuestionRows.ts"
-import { formatOf } from "../RowsOutput.ts"
+import { logWrapped } from "../output/Output.ts"
+import type { Total } from "../output/QuestionRows.ts"
+import { formatOf } from "../output/RowsOutput.ts"
 import type { ChartColumns } from "./ChartData.ts"
 
 /** The result of a query. */
@@ -55,7 +47,7 @@ const readRows = Effect.fnUntraced(function*<E, R>({ rows }: Result<E, R>, total
     const read = yield* Stream.runCollect(Stream.take(Stream.flattenIterable(rows), mostRows + 1))
     return { rows: read.slice(0, mostRows), isCut: read.length > mostRows, others: undefined, all: undefined }
   }
-  const { addRow } = yield* Effect.promise(() => import("../QuestionRows.ts"))
+  const { addRow } = yield* Effect.promise(() => import("../output/QuestionRows.ts"))
   const most = Math.min(totals.shown, mostRows)
   const read: Array<ReadonlyArray<Cell>> = []
   let [others, all] = [totals.empty, totals.empty]

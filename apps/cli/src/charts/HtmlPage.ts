@@ -2,10 +2,10 @@
  * The page of a query: one file with a chart and a table, to send and to print. It loads nothing and has no script, and its
  * policy forbids both. All text of the result is escaped.
  */
-import type { Cell } from "@payments/export"
-import { Html, html } from "@payments/export/html"
+import type { Cell } from "@payments/copy"
+import { Html, html } from "@payments/program/html"
 import { createHash } from "node:crypto"
-import { endRows, type Total } from "../QuestionRows.ts"
+import { endRows, type Total } from "../output/QuestionRows.ts"
 import { type ChartData, groupDigits, isLine, mostBars, numberText, textOf, visiblePoints } from "./ChartData.ts"
 import { svgChart } from "./SvgChart.ts"
 

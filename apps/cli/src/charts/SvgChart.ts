@@ -2,7 +2,7 @@
  * Draws a chart as SVG: vertical bars or a line over time, horizontal bars for other groups. It needs no script and prints sharply.
  * Colours and fonts are attributes, because other programs ignore styles; the style of a page takes precedence over them.
  */
-import { type Html, html } from "@payments/export/html"
+import { type Html, html } from "@payments/program/html"
 import { scaleBand, scaleLinear } from "d3-scale"
 import { area, line } from "d3-shape"
 import { type ChartData, groupDigits, isLine, type Point, tickText, visiblePoints } from "./ChartData.ts"

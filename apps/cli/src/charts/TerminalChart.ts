@@ -1,9 +1,9 @@
 /** Draws a chart as text: bars with their exact values, or a line if there are many points in time. */
-import { printable } from "@payments/export"
+import { printable } from "@payments/copy"
 import { scaleLinear } from "d3-scale"
 import { stripVTControlCharacters, styleText } from "node:util"
 import { plot } from "simple-ascii-chart"
-import { truncateTo, widthOf } from "../TextWidth.ts"
+import { truncateTo, widthOf } from "../output/TextWidth.ts"
 import { type ChartData, groupDigits, isLine, type Point, tickText, visiblePoints } from "./ChartData.ts"
 
 /** How a chart looks. */

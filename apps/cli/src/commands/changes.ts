@@ -1,5 +1,4 @@
 /** `payments changes`: prints the changes that exports found, in order. */
-import { Lists } from "@payments/core"
 import {
   type Cell,
   type ChangeRow,
@@ -13,7 +12,8 @@ import {
   requireCurrent,
   requirePosition,
   unfilledColumns
-} from "@payments/export"
+} from "@payments/copy"
+import { Lists } from "@payments/core"
 import {
   canRedrawScreen,
   checkAll,
@@ -27,14 +27,14 @@ import {
   textFlag,
   usage,
   wholeNumber
-} from "@payments/export/program"
+} from "@payments/program"
 import { DateTime, Effect, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
-import { changedFields, fieldsIn, namesIn } from "../ChangedFields.ts"
-import { type Column, printRows, type RowFormat, rowFormatFlag } from "../RowsOutput.ts"
-import { expected, sinceMs } from "../Since.ts"
-import { shellWord } from "../Summary.ts"
-import type * as Table from "../Table.ts"
+import { expected, sinceMs } from "../listing/Since.ts"
+import { changedFields, fieldsIn, namesIn } from "../output/ChangedFields.ts"
+import { type Column, printRows, type RowFormat, rowFormatFlag } from "../output/RowsOutput.ts"
+import { shellWord } from "../output/Summary.ts"
+import type * as Table from "../output/Table.ts"
 import {
   ackCommand,
   consumerName,
@@ -102,7 +102,7 @@ export const changesCommand = Command.make(
       destination: fromDestination(given.from)
     })
     // Loaded only here, because most commands print no table.
-    const columns = columnsOf(yield* Effect.promise(() => import("../Table.ts")))
+    const columns = columnsOf(yield* Effect.promise(() => import("../output/Table.ts")))
     const lists = resource.length === 0 ? Lists.all : resource
     yield* Effect.scoped(Effect.gen(function*() {
       const maintenance = ack ? yield* Destination.maintenance(destination) : undefined
@@ -138,7 +138,7 @@ export const changesCommand = Command.make(
       const batches = changesAfter(reader, start, { lists, since: timeOfFirst, isFollowing: follow })
       // With --ack, a change is acknowledged once it was printed, so all changes are printed.
       if (follow && !ack && (format ?? "table") === "table" && (yield* canRedrawScreen)) {
-        const { showLive } = yield* Effect.promise(() => import("../LiveChanges.ts"))
+        const { showLive } = yield* Effect.promise(() => import("../progress/LiveChanges.ts"))
         let last: Numbered = { generation: undefined, seq: start }
         return yield* showLive(
           reader,

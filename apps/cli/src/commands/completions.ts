@@ -1,5 +1,5 @@
 /** `payments completions`: prints the script that completes commands in a shell, and computes the candidates for it. */
-import { print, printOrEnd, requireOutput } from "@payments/export/program"
+import { print, printOrEnd, requireOutput } from "@payments/program"
 import { Effect } from "effect"
 import { Argument, Command, Completions, type Flag } from "effect/cli"
 import { candidatesFor } from "../completions/Candidates.ts"

@@ -1,10 +1,10 @@
 /** `payments config`: prints every setting that is in effect and where it comes from. */
-import type { Cell } from "@payments/export"
-import { ChosenSource, logLine, scanFlags, toFlag } from "@payments/export/program"
-import { effectiveSettings, processSettings, type ShownSetting } from "@payments/export/sources"
+import type { Cell } from "@payments/copy"
+import { ChosenSource, logLine, scanFlags, toFlag } from "@payments/program"
+import { effectiveSettings, processSettings, type ShownSetting } from "@payments/program/sources"
 import { Effect, Stream } from "effect"
 import { Command } from "effect/cli"
-import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
+import { type Column, printRows, rowFormatFlag } from "../output/RowsOutput.ts"
 
 const columns: ReadonlyArray<Column> = [
   { name: "source", minWidth: 8 },

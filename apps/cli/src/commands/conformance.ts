@@ -1,23 +1,24 @@
 /** `payments conformance`. */
+import { printable } from "@payments/copy"
 import { Lists, PaymentsConfig } from "@payments/core"
-import { ExitCode, printable } from "@payments/export"
 import {
   checkAll,
   CommandExit,
   duration,
+  ExitCode,
   logLine,
   print,
   type ProgramError,
   requireOutput,
   setting,
   wholeNumberFlag
-} from "@payments/export/program"
+} from "@payments/program"
 import type { Finding } from "@payments/sandbox"
 import { Effect, type Layer, Stdio } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { HttpClient } from "effect/http"
-import { terminalWidth } from "../Output.ts"
-import type * as TextWidth from "../TextWidth.ts"
+import { terminalWidth } from "../output/Output.ts"
+import type * as TextWidth from "../output/TextWidth.ts"
 
 /** Makes the command. `config` takes its settings from environment variables. */
 export const conformanceCommand = <R>(
@@ -51,7 +52,7 @@ export const conformanceCommand = <R>(
       yield* logLine("Reading, one request at a time. Nothing is written.")
       const findings = yield* Effect.provide(conformance(settings, { pages, pause: pauseDuration }), http)
       const width = (yield* (yield* Stdio.Stdio).stdoutIsTerminal) ? yield* terminalWidth : Infinity
-      const textWidth = yield* Effect.promise(() => import("../TextWidth.ts"))
+      const textWidth = yield* Effect.promise(() => import("../output/TextWidth.ts"))
       yield* print(format === "json" ? `${JSON.stringify(findings, null, 2)}\n` : tableOf(findings, textWidth, width))
       const broken = findings.filter(({ verdict }) => verdict === "does not hold").length
       if (broken > 0) {

@@ -6,14 +6,14 @@ import {
   type ChangesRemoved,
   type ConsumerState,
   Destination,
-  ExitCode,
   isConsumerName,
   moveConsumer,
   type OtherGeneration
-} from "@payments/export"
+} from "@payments/copy"
 import {
   checkAll,
   CommandExit,
+  ExitCode,
   fromDestination,
   fromFlag,
   logLine,
@@ -24,11 +24,11 @@ import {
   textFlag,
   usage,
   wholeNumber
-} from "@payments/export/program"
+} from "@payments/program"
 import { Effect, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { printJson, resultFormatFlag } from "../ResultOutput.ts"
-import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
+import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
+import { type Column, printRows, rowFormatFlag } from "../output/RowsOutput.ts"
 
 /** The name of a consumer. */
 export const consumerName: SettingParser<string> = {

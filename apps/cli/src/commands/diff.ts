@@ -1,21 +1,21 @@
 /** `payments diff`: compares two destinations, or two points of one. It needs neither the API nor a key. */
-import { Lists } from "@payments/core"
 import {
   bothRuleWords,
   comparedLists,
   type ComparedTotals,
   current,
   Destination,
-  ExitCode,
   keyCheckIn,
   pointAt,
   recordDifferences,
   totalDifferences
-} from "@payments/export"
+} from "@payments/copy"
+import { Lists } from "@payments/core"
 import {
   checkAll,
   CommandExit,
   eraseProgress,
+  ExitCode,
   fromDestination,
   logLine,
   print,
@@ -23,13 +23,13 @@ import {
   requireOutput,
   usage,
   wholeNumber
-} from "@payments/export/program"
+} from "@payments/program"
 import { Effect, Exit, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { type ComparedList, type DiffFormatter, makeDiffFormatter } from "../DiffOutput.ts"
-import { makeDiffProgress } from "../DiffProgress.ts"
-import { logWrapped } from "../Output.ts"
-import { formatOf, rowFormatFlag } from "../RowsOutput.ts"
+import { type ComparedList, type DiffFormatter, makeDiffFormatter } from "../output/DiffOutput.ts"
+import { logWrapped } from "../output/Output.ts"
+import { formatOf, rowFormatFlag } from "../output/RowsOutput.ts"
+import { makeDiffProgress } from "../progress/DiffProgress.ts"
 import { resourceFlag } from "./changes.ts"
 
 /** `payments diff`. */

@@ -1,27 +1,30 @@
 /** `payments doctor`: checks settings, service and destination, and says what to do. It writes nothing into a destination. */
+import { type Cell, printable } from "@payments/copy"
 import { PaymentsApi, PaymentsConfig } from "@payments/core"
-import { type Cell, Doctor, ExitCode, lowestExitCode, printable } from "@payments/export"
 import {
   canColor,
   checkAll,
   ChosenSource,
   CommandExit,
+  Doctor,
   duration,
+  ExitCode,
   logNote,
+  lowestExitCode,
   print,
   type ProgramError,
   requireOutput,
   setting,
   textFlag,
   toFlag
-} from "@payments/export/program"
-import type { LoadedSource } from "@payments/export/sources"
+} from "@payments/program"
+import type { LoadedSource } from "@payments/program/sources"
 import { type Cause, Effect, Exit, Fiber, Layer, Queue, Stream } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
-import { type Column, formatOf, printRows, type RowFormat, rowFormatFlag } from "../RowsOutput.ts"
-import { colored } from "../StateColor.ts"
-import type * as TextWidth from "../TextWidth.ts"
+import { type Column, formatOf, printRows, type RowFormat, rowFormatFlag } from "../output/RowsOutput.ts"
+import { colored } from "../output/StateColor.ts"
+import type * as TextWidth from "../output/TextWidth.ts"
 
 /** How many sources are checked at the same time. */
 const concurrency = 8
@@ -131,7 +134,7 @@ const printAll = Effect.fnUntraced(function*(
   const { format, width } = yield* formatOf(wanted)
   if (format === "table") {
     const colors = yield* canColor
-    const { wrapWords } = yield* Effect.promise(() => import("../TextWidth.ts"))
+    const { wrapWords } = yield* Effect.promise(() => import("../output/TextWidth.ts"))
     return yield* Stream.runForEach(
       findings,
       (finding) => print(textOf(finding, showsSource, colors, wrapWords, width))

@@ -5,30 +5,30 @@ import {
   Destination,
   erase,
   type Erasure,
-  ExitCode,
   type PersonalRule,
   previewErasure
-} from "@payments/export"
+} from "@payments/copy"
 import {
   checkAll,
   chosenBoundTo,
   chosenPersonal,
   CommandExit,
+  ExitCode,
   fromDestination,
   fromFlag,
   requireOutput,
   textFlag,
   usage
-} from "@payments/export/program"
+} from "@payments/program"
 import { Effect, type FileSystem, Redacted, type Stdio, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import { userInfo } from "node:os"
-import { leftAfter, logLeft } from "../LeftAfterRedaction.ts"
-import { logWrapped } from "../Output.ts"
-import { redactionProgress } from "../RedactionProgress.ts"
-import { printJson, resultFormatFlag } from "../ResultOutput.ts"
-import { type Column, printRows } from "../RowsOutput.ts"
-import { isStdin, valueText } from "../ValueText.ts"
+import { leftAfter, logLeft } from "../output/LeftAfterRedaction.ts"
+import { logWrapped } from "../output/Output.ts"
+import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
+import { type Column, printRows } from "../output/RowsOutput.ts"
+import { isStdin, valueText } from "../output/ValueText.ts"
+import { redactionProgress } from "../progress/RedactionProgress.ts"
 
 const criterionFlag = (name: Criterion["kind"], description: string) =>
   Flag.String(name).pipe(

@@ -1,9 +1,9 @@
 /** `payments erasures`: prints the protocol of erasures. */
-import { type Cell, Destination, type Erasure } from "@payments/export"
-import { fromDestination, fromFlag } from "@payments/export/program"
+import { type Cell, Destination, type Erasure } from "@payments/copy"
+import { fromDestination, fromFlag } from "@payments/program"
 import { Effect, Stream } from "effect"
 import { Command } from "effect/cli"
-import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
+import { type Column, printRows, rowFormatFlag } from "../output/RowsOutput.ts"
 
 /** `payments erasures`. */
 export const erasuresCommand = Command.make(

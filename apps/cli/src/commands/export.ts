@@ -1,12 +1,8 @@
 /** `payments export`. */
-import { Days, Lists, PaymentsApi, readPlainFile, RequestObserver } from "@payments/core"
 import {
   describeGeneration,
   Destination,
-  ExitCode,
   generationSince,
-  lowestExitCode,
-  Metrics,
   namesForLogs,
   namesForTerminal,
   printable,
@@ -15,7 +11,8 @@ import {
   type ScanOptions,
   type ScanOutcome,
   Sink
-} from "@payments/export"
+} from "@payments/copy"
+import { Days, Lists, PaymentsApi, readPlainFile, RequestObserver } from "@payments/core"
 import {
   checkAll,
   chosenPersonal,
@@ -23,9 +20,13 @@ import {
   ChosenSource,
   CommandExit,
   ConfigFlag,
+  ExitCode,
   logLine,
   logNote,
+  lowestExitCode,
+  Metrics,
   type Next,
+  outcomeExitCode,
   print,
   type ProgramError,
   requireOutput,
@@ -38,15 +39,15 @@ import {
   usage,
   wholeNumber,
   withNext
-} from "@payments/export/program"
-import type { Source } from "@payments/export/sources"
+} from "@payments/program"
+import type { Source } from "@payments/program/sources"
 import { DateTime, Effect, type FileSystem, Layer, Result, Stdio } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { flagsText } from "../ContinueCommand.ts"
-import { terminalWidth } from "../Output.ts"
-import { logFailures, makeProgress } from "../Progress.ts"
-import { printJson, type ResultFormat, resultFormatFlag } from "../ResultOutput.ts"
-import { problemsOf, summarize } from "../Summary.ts"
+import { flagsText } from "../listing/ContinueCommand.ts"
+import { terminalWidth } from "../output/Output.ts"
+import { printJson, type ResultFormat, resultFormatFlag } from "../output/ResultOutput.ts"
+import { problemsOf, summarize } from "../output/Summary.ts"
+import { logFailures, makeProgress } from "../progress/Progress.ts"
 
 /** The lists by their names on the command line. */
 const listChoices = Lists.all.map(({ label, name }) => [label, name] as const)
@@ -311,7 +312,7 @@ const withProgress = Effect.fnUntraced(function*<R>(
   const progress = yield* makeProgress(sink, isStored)
   const onTerminal = yield* (yield* Stdio.Stdio)[isStored ? "stdoutIsTerminal" : "stderrIsTerminal"]
   const printDocument = Effect.fnUntraced(function*(outcomes: ReadonlyArray<ScanOutcome>) {
-    const { summaryDocument } = yield* Effect.promise(() => import("../SummaryJson.ts"))
+    const { summaryDocument } = yield* Effect.promise(() => import("../output/SummaryJson.ts"))
     const shown = yield* withoutSecretNames(outcomes, onTerminal)
     const document = summaryDocument(names, shown, isStored ? sink.location : undefined, next)
     yield* isStored ? printJson(document) : logLine(printable(JSON.stringify({ summary: document })))
@@ -351,7 +352,7 @@ const withProgress = Effect.fnUntraced(function*<R>(
   // Problems are printed last: people read the last lines first.
   for (const problem of problems) yield* logLine(`payments: ${problem}`)
   yield* logFailures(outcomes)
-  const exitCode = lowestExitCode(outcomes.map((outcome) => outcome.exitCode))
+  const exitCode = lowestExitCode(outcomes.map(outcomeExitCode))
   if (exitCode !== 0) return yield* new CommandExit({ exitCode, problem: "" })
 })
 
@@ -379,7 +380,7 @@ const failWith = (outcomes: ReadonlyArray<ScanOutcome>, problems: ReadonlyArray<
 
 /** Wraps the lines that are wider than the terminal between their words. */
 const wrapLong = Effect.fnUntraced(function*(lines: ReadonlyArray<string>, width: number) {
-  const { wrapWords } = yield* Effect.promise(() => import("../TextWidth.ts"))
+  const { wrapWords } = yield* Effect.promise(() => import("../output/TextWidth.ts"))
   return lines.flatMap((line) => line.length <= width ? [line] : wrapWords(line, width))
 })
 

@@ -1,5 +1,4 @@
 /** `payments find`: looks a text up in all lists, in the service or in a destination. */
-import { Lists, membersOf, parseText, type PaymentsApi } from "@payments/core"
 import {
   type Cell,
   Destination,
@@ -14,7 +13,8 @@ import {
   printable,
   pseudonym as pseudonymOf,
   searchedFields
-} from "@payments/export"
+} from "@payments/copy"
+import { Lists, membersOf, parseText, type PaymentsApi } from "@payments/core"
 import {
   checkAll,
   chosenPersonal,
@@ -34,13 +34,13 @@ import {
   textFlag,
   usage,
   wholeNumber
-} from "@payments/export/program"
+} from "@payments/program"
 import { Effect, type FileSystem, type Layer, Stdio, Stream, type Terminal } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { flagsText, isPrintable, nextText, quoted } from "../ContinueCommand.ts"
-import { describe, logWrapped, wrapped } from "../Output.ts"
-import { type Column, formatOf, printRows, type RowFormat, rowFormatFlag } from "../RowsOutput.ts"
-import { valueText } from "../ValueText.ts"
+import { flagsText, isPrintable, nextText, quoted } from "../listing/ContinueCommand.ts"
+import { describe, logWrapped, wrapped } from "../output/Output.ts"
+import { type Column, formatOf, printRows, type RowFormat, rowFormatFlag } from "../output/RowsOutput.ts"
+import { valueText } from "../output/ValueText.ts"
 
 /** How many records of a list are shown. */
 export const limits = { default: 100, most: 10_000 } as const

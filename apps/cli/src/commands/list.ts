@@ -12,15 +12,15 @@ import {
   textFlag,
   usage,
   wholeNumber
-} from "@payments/export/program"
+} from "@payments/program"
 import { Effect, Layer, Record, String } from "effect"
 import { Command, Flag } from "effect/cli"
-import type { TypedFlags } from "../ContinueCommand.ts"
-import { isDateTimePrefix } from "../FilterDates.ts"
-import { pageSize, runListing } from "../Listing.ts"
-import { formats } from "../Output.ts"
-import { selectionFlags, selectionOf, stdinValues } from "../Selection.ts"
-import { isStdin, valueText } from "../ValueText.ts"
+import type { TypedFlags } from "../listing/ContinueCommand.ts"
+import { isDateTimePrefix } from "../listing/FilterDates.ts"
+import { pageSize, runListing } from "../listing/Listing.ts"
+import { selectionFlags, selectionOf, stdinValues } from "../listing/Selection.ts"
+import { formats } from "../output/Output.ts"
+import { isStdin, valueText } from "../output/ValueText.ts"
 
 const day: SettingParser<string> = {
   expected: "a day such as 2024-05-31",

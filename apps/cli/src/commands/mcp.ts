@@ -1,6 +1,6 @@
 /** `payments mcp`: serves the lists and their copy to agents, as a Model Context Protocol server. */
 import { PaymentsApi } from "@payments/core"
-import { chosenPersonal, fromDestinationIfAny, fromFlag, type ProgramError } from "@payments/export/program"
+import { chosenPersonal, fromDestinationIfAny, fromFlag, type ProgramError } from "@payments/program"
 import { Context, Effect, Layer, Semaphore } from "effect"
 import { Command, Flag } from "effect/cli"
 
@@ -22,7 +22,7 @@ export const mcpCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>, ve
       // Pseudonyms of the personal key are those of the copy and of every server with it.
       const key = personal === "pseudonymize" ? (yield* chosenPersonal("forDestination")).key : undefined
       // Loaded only here, because no other command needs the protocol.
-      const { serve, Visibility } = yield* Effect.promise(() => import("../mcp/Server.ts"))
+      const { serve, Visibility } = yield* Effect.promise(() => import("../agents/Server.ts"))
       yield* Effect.scoped(Effect.gen(function*() {
         const builds = yield* Semaphore.make(1)
         const scope = yield* Effect.scope

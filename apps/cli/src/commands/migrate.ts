@@ -1,9 +1,9 @@
 /** `payments migrate`: creates or migrates the tables of a destination, without a request to the service. */
-import { Destination, printable } from "@payments/export"
-import { checkAll, fromDestination, print, requireOutput, toFlag } from "@payments/export/program"
+import { Destination, printable } from "@payments/copy"
+import { checkAll, fromDestination, print, requireOutput, toFlag } from "@payments/program"
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
-import { printJson, resultFormatFlag } from "../ResultOutput.ts"
+import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
 /** `payments migrate`. */
 export const migrateCommand = Command.make(

@@ -1,5 +1,5 @@
 /** `payments prune`: removes old changes, scans, missing rows and rendered files from a destination. */
-import { Destination, type HeldBack, type Pruned } from "@payments/export"
+import { Destination, type HeldBack, type Pruned } from "@payments/copy"
 import {
   checkAll,
   duration,
@@ -12,10 +12,10 @@ import {
   textFlag,
   usage,
   wholeNumber
-} from "@payments/export/program"
+} from "@payments/program"
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
-import { printJson, resultFormatFlag } from "../ResultOutput.ts"
+import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
 /** `payments prune`. */
 export const pruneCommand = Command.make(

@@ -1,10 +1,10 @@
 /** `payments quarantine`: prints the records of an export that do not match the document. */
+import { type Cell, Destination, type QuarantinedRow, type Reader } from "@payments/copy"
 import { Lists } from "@payments/core"
-import { type Cell, Destination, type QuarantinedRow, type Reader } from "@payments/export"
-import { fromDestination, fromFlag } from "@payments/export/program"
+import { fromDestination, fromFlag } from "@payments/program"
 import { Effect, Option, Stream } from "effect"
 import { Command } from "effect/cli"
-import { type Column, printRows, rowFormatFlag } from "../RowsOutput.ts"
+import { type Column, printRows, rowFormatFlag } from "../output/RowsOutput.ts"
 import { resourceFlag } from "./changes.ts"
 
 /** The largest number of rows that one read of the destination returns. */

@@ -1,5 +1,4 @@
 /** `payments query`: answers a ready-made question about a destination, or runs an SQL query on it. */
-import { Lists } from "@payments/core"
 import {
   type Cell,
   columnValues,
@@ -7,32 +6,33 @@ import {
   type FieldCondition,
   freshnessOf,
   heldBackText,
+  nearest,
   query,
   Questions,
   suggestion,
   tables,
   unknownName
-} from "@payments/export"
+} from "@payments/copy"
+import { Lists } from "@payments/core"
 import {
   checkAll,
   fromDestination,
   fromDestinationIfAny,
   fromFlag,
-  nearest,
   setting,
   textFlag,
   usage,
   wholeNumber
-} from "@payments/export/program"
+} from "@payments/program"
 import { Effect, Option, Stream, String } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { checkFiles, writeChart } from "../charts/ChartOutput.ts"
-import { listsIn } from "../ListsInStatement.ts"
-import { logWrapped } from "../Output.ts"
-import { type Column, formatOf, printRows, type RowFormat, rowFormatFlag } from "../RowsOutput.ts"
-import { conditionsOf } from "../Selection.ts"
-import { valueText } from "../ValueText.ts"
-import { conditionSyntax } from "../Where.ts"
+import { listsIn } from "../listing/ListsInStatement.ts"
+import { conditionsOf } from "../listing/Selection.ts"
+import { conditionSyntax } from "../listing/Where.ts"
+import { logWrapped } from "../output/Output.ts"
+import { type Column, formatOf, printRows, type RowFormat, rowFormatFlag } from "../output/RowsOutput.ts"
+import { valueText } from "../output/ValueText.ts"
 
 const booleanFlag = (name: string, description: string) =>
   Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withDefault(false))
@@ -194,7 +194,7 @@ const printAnswer = Effect.fnUntraced(function*(outputs: Outputs, asked: Asked) 
   }
   const result = yield* Questions.answer(destination, question, parameters)
   const noRows = noRowsMessage(asked)
-  const { emptyTotal, withTotals } = yield* Effect.promise(() => import("../QuestionRows.ts"))
+  const { emptyTotal, withTotals } = yield* Effect.promise(() => import("../output/QuestionRows.ts"))
   const empty = emptyTotal(question, result.columns)
   if (isDrawn(outputs)) {
     return yield* writeChart(outputs, result, {

@@ -1,5 +1,5 @@
 /** `payments restored`: begins a generation of the changes of a destination that was restored from a backup. */
-import { describeGeneration, Destination, printable } from "@payments/export"
+import { describeGeneration, Destination, printable } from "@payments/copy"
 import {
   checkAll,
   fromDestination,
@@ -10,10 +10,10 @@ import {
   textFlag,
   usage,
   wholeNumber
-} from "@payments/export/program"
+} from "@payments/program"
 import { DateTime, Effect } from "effect"
 import { Command } from "effect/cli"
-import { printJson, resultFormatFlag } from "../ResultOutput.ts"
+import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
 /** `payments restored`. */
 export const restoredCommand = Command.make(

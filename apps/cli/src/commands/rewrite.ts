@@ -1,20 +1,13 @@
 /** `payments rewrite`: carries the source's rule for personal data out over everything that a destination has. */
-import { type Cell, Destination, type FieldChange, previewRewrite, rewrite } from "@payments/export"
-import {
-  checkAll,
-  chosenBoundTo,
-  chosenPersonal,
-  fromDestination,
-  requireOutput,
-  toFlag
-} from "@payments/export/program"
+import { type Cell, Destination, type FieldChange, previewRewrite, rewrite } from "@payments/copy"
+import { checkAll, chosenBoundTo, chosenPersonal, fromDestination, requireOutput, toFlag } from "@payments/program"
 import { Effect, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
-import { leftAfter, logLeft } from "../LeftAfterRedaction.ts"
-import { logWrapped } from "../Output.ts"
-import { redactionProgress } from "../RedactionProgress.ts"
-import { printJson, resultFormatFlag } from "../ResultOutput.ts"
-import { type Column, printRows } from "../RowsOutput.ts"
+import { leftAfter, logLeft } from "../output/LeftAfterRedaction.ts"
+import { logWrapped } from "../output/Output.ts"
+import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
+import { type Column, printRows } from "../output/RowsOutput.ts"
+import { redactionProgress } from "../progress/RedactionProgress.ts"
 
 /** `payments rewrite`. */
 export const rewriteCommand = Command.make(

@@ -1,21 +1,20 @@
 /** `payments sandbox`. Only this command, `start` and `conformance` load the sandbox package. */
+import { nearest, printable } from "@payments/copy"
 import { Lists, readPlainFile } from "@payments/core"
-import { printable } from "@payments/export"
 import {
   isLoopback,
   listenProblem,
   logLine,
-  nearest,
   optionalFlag,
   print,
   rangeFlag,
   usage,
   wholeNumberFlag
-} from "@payments/export/program"
+} from "@payments/program"
 import type { LoggedRequest, SandboxOptions } from "@payments/sandbox"
 import { Effect, Redacted, Result } from "effect"
 import { Command, Flag } from "effect/cli"
-import { printJson, resultFormatFlag } from "../ResultOutput.ts"
+import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
 const portFlag = (name: string) => wholeNumberFlag(name, 0, 65_535)
 

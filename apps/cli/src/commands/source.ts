@@ -1,20 +1,12 @@
 /** `payments source add|remove`: edits the sources file. A key is never an argument, and is never printed. */
+import { Destination, printable } from "@payments/copy"
 import { largestKeyBytes, PaymentsConfig } from "@payments/core"
-import { Destination, printable } from "@payments/export"
-import {
-  ChosenSource,
-  logLine,
-  requireOutput,
-  SourceFlag,
-  textFlag,
-  usage,
-  variableText
-} from "@payments/export/program"
-import { addSource, removeSource } from "@payments/export/sources"
+import { ChosenSource, logLine, requireOutput, SourceFlag, textFlag, usage, variableText } from "@payments/program"
+import { addSource, removeSource } from "@payments/program/sources"
 import { Effect, Redacted, Stdio, Stream, Terminal } from "effect"
 import { Argument, Command, Flag, Prompt } from "effect/cli"
 import { resolve } from "node:path"
-import { printJson, resultFormatFlag } from "../ResultOutput.ts"
+import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
 const nameArgument = (description: string) => Argument.String("name").pipe(Argument.withDescription(description))
 

@@ -2,13 +2,13 @@
  * `payments start`, which `npm start` runs. Exports all lists of the API in `PAYMENTS_BASE_URL` into ./payments.db. If no API
  * is configured, it exports the lists of an embedded sandbox into ./payments-sandbox.db.
  */
+import { Destination } from "@payments/copy"
 import { Lists, PaymentsApi, type PaymentsApi as Api, PaymentsConfig } from "@payments/core"
-import { Destination } from "@payments/export"
-import { ChosenSource, environmentPersonal, logLine, print, type ProgramError, usage } from "@payments/export/program"
+import { ChosenSource, environmentPersonal, logLine, print, type ProgramError, usage } from "@payments/program"
 import { Config, Effect, Layer } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
-import { type ResultFormat, resultFormatFlag } from "../ResultOutput.ts"
+import { type ResultFormat, resultFormatFlag } from "../output/ResultOutput.ts"
 import { exportLists } from "./export.ts"
 
 /**

@@ -2,42 +2,42 @@
  * `payments status`: prints how fresh the lists of a destination are, or those of all sources of a file. It needs neither the API
  * nor a key.
  */
-import { Lists } from "@payments/core"
 import {
   ageOf,
   type Cell,
   type ConsumerState,
   describeGeneration,
   Destination,
-  ExitCode,
   freshnessOf,
   heldBackText,
   isFresh,
   type ListFreshness,
-  lowestExitCode,
   printable
-} from "@payments/export"
+} from "@payments/copy"
+import { Lists } from "@payments/core"
 import {
   checkAll,
   CommandExit,
   copyOf,
   duration,
+  ExitCode,
   fromDestination,
   fromFlag,
+  lowestExitCode,
   print,
   programExitCodeOf,
   requireOutput,
   setting,
   sourcesOfDestinations,
   textFlag
-} from "@payments/export/program"
-import type { LoadedSource } from "@payments/export/sources"
+} from "@payments/program"
+import type { LoadedSource } from "@payments/program/sources"
 import { DateTime, Duration, Effect, Result, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
-import { ageAndLimit, ageText } from "../AgeText.ts"
-import { type Column, formatOf, logOmitted, printRows, rowFormatFlag } from "../RowsOutput.ts"
-import type * as Table from "../Table.ts"
-import type * as TextWidth from "../TextWidth.ts"
+import { ageAndLimit, ageText } from "../output/AgeText.ts"
+import { type Column, formatOf, logOmitted, printRows, rowFormatFlag } from "../output/RowsOutput.ts"
+import type * as Table from "../output/Table.ts"
+import type * as TextWidth from "../output/TextWidth.ts"
 import { resourceFlag } from "./changes.ts"
 
 /** A list with its age. */
@@ -85,7 +85,9 @@ export const statusCommand = Command.make(
     if (format === "table") {
       yield* requireOutput
       // Loaded only here, because most commands print no table.
-      const modules = yield* Effect.promise(() => Promise.all([import("../Table.ts"), import("../TextWidth.ts")]))
+      const modules = yield* Effect.promise(() =>
+        Promise.all([import("../output/Table.ts"), import("../output/TextWidth.ts")])
+      )
       const { omittedColumns, text } = textOf(statuses, modules, width)
       yield* print(text)
       yield* logOmitted(omittedColumns)

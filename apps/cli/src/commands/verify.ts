@@ -1,8 +1,6 @@
 /** `payments verify`: compares a destination with its certificates and, if requested, with the API. */
-import { Lists, PaymentsApi } from "@payments/core"
 import {
   Destination,
-  ExitCode,
   exportedLists,
   type FileDifference,
   heldBackText,
@@ -14,21 +12,23 @@ import {
   verify,
   verifyAgainstApi,
   verifyFiles
-} from "@payments/export"
+} from "@payments/copy"
+import { Lists, PaymentsApi } from "@payments/core"
 import {
   checkAll,
   chosenPersonal,
   CommandExit,
+  ExitCode,
   fromDestination,
   fromFlag,
   print,
   type ProgramError,
   requireOutput
-} from "@payments/export/program"
+} from "@payments/program"
 import { Effect, Layer, Stdio } from "effect"
 import { Command, Flag } from "effect/cli"
-import { terminalWidth } from "../Output.ts"
-import { printJson, resultFormatFlag } from "../ResultOutput.ts"
+import { terminalWidth } from "../output/Output.ts"
+import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
 const count = new Intl.NumberFormat("en-US")
 
@@ -92,7 +92,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
           ...compared.flatMap(apiLines)
         ]
         const width = (yield* (yield* Stdio.Stdio).stdoutIsTerminal) ? yield* terminalWidth : Infinity
-        const { wrapWords } = yield* Effect.promise(() => import("../TextWidth.ts"))
+        const { wrapWords } = yield* Effect.promise(() => import("../output/TextWidth.ts"))
         yield* print(lines.flatMap((line) => wrapWords(line, width)).map((line) => `${line}\n`).join(""))
       }
       if (!matches) return yield* new CommandExit({ exitCode: ExitCode.differs, problem: "" })

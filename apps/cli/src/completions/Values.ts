@@ -1,7 +1,7 @@
 /** The values of flags and arguments that take text, for completions. */
+import { Questions } from "@payments/copy"
 import { Lists } from "@payments/core"
-import { Questions } from "@payments/export"
-import { sourceNames } from "@payments/export/sources"
+import { sourceNames } from "@payments/program/sources"
 import { Effect, type FileSystem } from "effect"
 
 /** A word, and what it means. */

@@ -1,8 +1,8 @@
-/** Exports a list of a sandbox into the destination that the argument names, with `@payments/export`, and verifies it. */
+/** Exports a list of a sandbox into the destination that the argument names, with `@payments/copy`, and verifies it. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
+import { Destination, scan, verify } from "@payments/copy"
 import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
-import { Destination, scan, verify } from "@payments/export"
 import { Sandbox } from "@payments/sandbox"
 import { Console, Effect, Layer } from "effect"
 

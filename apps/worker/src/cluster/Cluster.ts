@@ -7,10 +7,10 @@
  * The cluster only spreads the work. While a source moves, two runners may run it for a moment, and the leases of its
  * destination ensure that only one of them commits.
  */
-import { SinkError, SinkReason } from "@payments/export"
-import { layerSqlClient, type PostgresSettings, reasonOf, timeoutDetached } from "@payments/export/postgres"
-import type { CommandExit } from "@payments/export/program"
-import type { ClusterSettings, Source } from "@payments/export/sources"
+import { SinkError, SinkReason } from "@payments/copy"
+import { layerSqlClient, type PostgresSettings, reasonOf, timeoutDetached } from "@payments/copy/postgres"
+import type { CommandExit } from "@payments/program"
+import type { ClusterSettings, Source } from "@payments/program/sources"
 import {
   Cause,
   Context,
@@ -35,10 +35,10 @@ import {
   SqlRunnerStorage
 } from "effect/cluster"
 import { SqlError } from "effect/sql"
-import { problemAnnotations } from "../Log.ts"
-import type { Placement } from "../Placement.ts"
-import { isTransient, locationOf } from "../SourceLoop.ts"
-import { initialState, Status } from "../Status.ts"
+import type { Placement } from "../loop/Placement.ts"
+import { isTransient, locationOf } from "../loop/SourceLoop.ts"
+import { problemAnnotations } from "../state/Log.ts"
+import { initialState, Status } from "../state/Status.ts"
 import { checkDatabase } from "./ClusterDatabase.ts"
 import { clusterLogger } from "./ClusterLog.ts"
 import { Owners } from "./Owners.ts"

@@ -1,7 +1,7 @@
 /** The checks of a cluster's database before a runner joins, and of `payments-worker check`. They write nothing. */
-import { SinkError, SinkReason } from "@payments/export"
-import { connect, type PostgresSettings, settingsOf, texts } from "@payments/export/postgres"
-import type { ClusterSettings } from "@payments/export/sources"
+import { SinkError, SinkReason } from "@payments/copy"
+import { connect, type PostgresSettings, settingsOf, texts } from "@payments/copy/postgres"
+import type { ClusterSettings } from "@payments/program/sources"
 import { Effect } from "effect"
 import { refusePooler } from "./Pooler.ts"
 

@@ -1,13 +1,13 @@
 /** What a runner notes for people: that it is alive, and which sources it runs. It also shows which runner has the others. */
-import { Metrics, type SinkError } from "@payments/export"
-import { connect, type PostgresClient, type PostgresSettings, timeoutDetached } from "@payments/export/postgres"
-import { type CommandExit, usage } from "@payments/export/program"
-import type { ClusterSettings } from "@payments/export/sources"
+import { type SinkError } from "@payments/copy"
+import { connect, type PostgresClient, type PostgresSettings, timeoutDetached } from "@payments/copy/postgres"
+import { type CommandExit, Metrics, usage } from "@payments/program"
+import type { ClusterSettings } from "@payments/program/sources"
 import { Context, Deferred, Duration, Effect, Layer, Option, Schedule, Scope, Semaphore } from "effect"
 import { randomUUID } from "node:crypto"
 import { hostname } from "node:os"
-import { problemAnnotations } from "../Log.ts"
-import { Status } from "../Status.ts"
+import { problemAnnotations } from "../state/Log.ts"
+import { Status } from "../state/Status.ts"
 import * as Runners from "./Runners.ts"
 
 /** The time between two attempts to get the name of a runner, which may belong to a process that was killed. */

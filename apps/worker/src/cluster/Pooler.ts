@@ -2,9 +2,9 @@
  * Recognizes a connection pooler that does not keep a session on one connection to the server. Runners hold advisory locks,
  * which belong to a connection to the server, so behind such a pooler nobody knows who holds them.
  */
-import { SinkError } from "@payments/export"
-import type { PostgresSettings, PostgresUrl, Session } from "@payments/export/postgres"
-import { type CommandExit, usage } from "@payments/export/program"
+import { SinkError } from "@payments/copy"
+import type { PostgresSettings, PostgresUrl, Session } from "@payments/copy/postgres"
+import { type CommandExit, usage } from "@payments/program"
 import { Duration, Effect, Fiber, Option, type Scope } from "effect"
 import { randomUUID } from "node:crypto"
 
@@ -27,7 +27,7 @@ const attempts = 20
 export const findPooling = Effect.fnUntraced(function*(
   settings: PostgresSettings
 ): Effect.fn.Return<Pooling | undefined, SinkError> {
-  const { openSession, Unavailable } = yield* Effect.promise(() => import("@payments/export/postgres"))
+  const { openSession, Unavailable } = yield* Effect.promise(() => import("@payments/copy/postgres"))
   return yield* Effect.gen(function*() {
     const open = openSession(settings)
     const first = yield* open
@@ -56,7 +56,7 @@ export const findPooling = Effect.fnUntraced(function*(
 export const refusePooler = Effect.fnUntraced(function*(
   url: PostgresUrl
 ): Effect.fn.Return<void, SinkError | CommandExit> {
-  const { settingsOf } = yield* Effect.promise(() => import("@payments/export/postgres"))
+  const { settingsOf } = yield* Effect.promise(() => import("@payments/copy/postgres"))
   const settings = yield* settingsOf(url)
   const pooling = yield* findPooling(settings)
   if (pooling === undefined) return

@@ -3,8 +3,8 @@
  * people read. The cluster decides nothing by them, except that no two live runners have the same name. They are next to the
  * tables of Effect Cluster and have the same prefix.
  */
-import type { SinkError } from "@payments/export"
-import { iso, type PostgresClient, type Query } from "@payments/export/postgres"
+import type { SinkError } from "@payments/copy"
+import { iso, type PostgresClient, type Query } from "@payments/copy/postgres"
 import { Duration, Effect } from "effect"
 
 /** How often a runner notes that it is alive. */

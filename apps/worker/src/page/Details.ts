@@ -1,7 +1,7 @@
 /** The details of a source: charts of the changes and amounts of each list, certificates, runs, and consumers of changes. */
-import type { Overview } from "@payments/export"
-import { type Content, type Html, html } from "@payments/export/html"
-import type { ListSnapshot, SourceSnapshot } from "../Snapshot.ts"
+import type { Overview } from "@payments/copy"
+import { type Content, type Html, html } from "@payments/program/html"
+import type { ListSnapshot, SourceSnapshot } from "../state/StatusSnapshot.ts"
 import { freshness } from "./Diagnosis.ts"
 import { badge, bar } from "./Parts.ts"
 import { counted, dayWords, durationWords, grouped, kindTitle, listTitle, secondsBetween, time } from "./Words.ts"

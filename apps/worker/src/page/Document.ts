@@ -1,6 +1,6 @@
 /** The whole page. Browsers without JavaScript show it as it is; others keep it up to date. */
-import { Html, html } from "@payments/export/html"
-import type { Snapshot } from "../Snapshot.ts"
+import { Html, html } from "@payments/program/html"
+import type { Snapshot } from "../state/StatusSnapshot.ts"
 import { assetPath } from "./Assets.ts"
 import { summary } from "./Diagnosis.ts"
 import type { Container, Fragment } from "./Message.ts"

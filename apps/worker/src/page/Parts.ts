@@ -1,5 +1,5 @@
 /** Small parts of the page that several fragments use. */
-import { type Html, html } from "@payments/export/html"
+import { type Html, html } from "@payments/program/html"
 import type { Verdict } from "./Diagnosis.ts"
 
 /** A symbol of the sprite in the page. The text beside it says the same. */

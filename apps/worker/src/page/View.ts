@@ -2,8 +2,8 @@
  * The page of a snapshot as fragments of HTML: a heading, the findings, a group of table rows per source, and, for a few
  * sources, the details of each list. A fragment is the unit that is sent again when its text has changed.
  */
-import { type Html, html } from "@payments/export/html"
-import type { ListSnapshot, Progress, Snapshot, SourceSnapshot } from "../Snapshot.ts"
+import { type Html, html } from "@payments/program/html"
+import type { ListSnapshot, Progress, Snapshot, SourceSnapshot } from "../state/StatusSnapshot.ts"
 import { listDetails, sourceDetails } from "./Details.ts"
 import {
   type Finding,

@@ -1,6 +1,6 @@
 /** Numbers, times and terms as the page shows them. */
-import { type Html, html } from "@payments/export/html"
-import type { RunKind } from "../Snapshot.ts"
+import { type Html, html } from "@payments/program/html"
+import type { RunKind } from "../state/StatusSnapshot.ts"
 
 /** Groups the digits of an integer of any size: `1234567` becomes `1,234,567`. Other text stays as it is. */
 export const grouped = (integer: number | string): string => {

@@ -1,14 +1,14 @@
 /** What a runner reads and writes in the database of its cluster, and poolers in front of it. */
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
-import { connect, settingsOf } from "@payments/export/postgres"
+import { connect, settingsOf } from "@payments/copy/postgres"
+import { type PostgresServer, startServer } from "@payments/testkit/postgres/PostgresServer"
+import { query, urlOf } from "@payments/testkit/postgres/PostgresTest"
 import { Clock, Context, Effect, Exit, Layer, Logger, Scope } from "effect"
-import { type PostgresServer, startServer } from "../../../../packages/export/test/PostgresServer.ts"
-import { query, urlOf } from "../../../../packages/export/test/PostgresTest.ts"
 import { Owners } from "../../src/cluster/Owners.ts"
 import { findPooling, refusePooler } from "../../src/cluster/Pooler.ts"
 import * as Runners from "../../src/cluster/Runners.ts"
-import { Status } from "../../src/Status.ts"
-import { testStatus } from "../TestSources.ts"
+import { Status } from "../../src/state/Status.ts"
+import { testStatus } from "../loop/TestSources.ts"
 import { type Mode, startPooler } from "./PoolerProxy.ts"
 
 let server: PostgresServer

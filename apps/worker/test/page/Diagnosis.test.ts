@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { freshness, listFindings, sourceFindings, summary } from "../../src/page/Diagnosis.ts"
 import { durationWords, grouped } from "../../src/page/Words.ts"
-import type { ListSnapshot } from "../../src/Snapshot.ts"
+import type { ListSnapshot } from "../../src/state/StatusSnapshot.ts"
 import { at, list, snapshots, source } from "./Snapshots.ts"
 
 const failure = { kind: "full", reason: "Unauthorized", message: "invoices: not authorized (401)", since: at } as const

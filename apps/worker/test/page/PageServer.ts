@@ -3,9 +3,9 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServer } from "effect/http"
 import { createServer } from "node:http"
-import { routes } from "../../src/page/Page.ts"
-import type { Snapshot } from "../../src/Snapshot.ts"
-import { Status } from "../../src/Status.ts"
+import { routes } from "../../src/page/StatusPage.ts"
+import { Status } from "../../src/state/Status.ts"
+import type { Snapshot } from "../../src/state/StatusSnapshot.ts"
 
 /** Serves the page on a free port, and returns its address. Closing the scope stops the server. */
 export const servePage = Effect.gen(function*() {

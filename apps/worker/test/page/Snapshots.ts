@@ -1,6 +1,6 @@
 /** Snapshots of workers in several states, with the same numbers in every run. */
-import type { Overview } from "@payments/export"
-import type { ListSnapshot, Snapshot, SourceSnapshot } from "../../src/Snapshot.ts"
+import type { Overview } from "@payments/copy"
+import type { ListSnapshot, Snapshot, SourceSnapshot } from "../../src/state/StatusSnapshot.ts"
 
 /** The time of all snapshots. */
 export const at = "2026-11-22T14:05:09.120Z"

@@ -7,7 +7,7 @@
  * ```
  */
 import { Schema } from "effect"
-import { ListName } from "../Lists.ts"
+import { ListName } from "../model/Lists.ts"
 
 const described = <S extends Schema.Top>(schema: S, description: string) => schema.annotate({ description })
 

@@ -1,6 +1,6 @@
 /** The input of a fault: the request and the history of its listing. */
-import type { ListRequest } from "../ListServer.ts"
 import type { BoundedMap } from "./BoundedMap.ts"
+import type { ListRequest } from "./ListServer.ts"
 
 /** The history of a listing, which is identified by its key, list, filters and limit. */
 export interface ListingHistory {

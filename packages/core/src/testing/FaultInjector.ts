@@ -1,10 +1,10 @@
 /** Selects the faults of each request, and keeps the history that they depend on. */
-import type { ListName } from "../Lists.ts"
-import type { ListPage, ListRequest, ListServer } from "../ListServer.ts"
+import type { ListName } from "../model/Lists.ts"
 import { type BoundedMap, makeBoundedMap } from "./BoundedMap.ts"
 import { type Fault, listFaults, type replyFaults } from "./Fault.ts"
 import type { FaultContext, ListingHistory } from "./FaultContext.ts"
 import { followingDetours, listBehaviours } from "./ListFaults.ts"
+import type { ListPage, ListRequest, ListServer } from "./ListServer.ts"
 import type { Reply } from "./Reply.ts"
 import { replyBehaviours } from "./ReplyFaults.ts"
 import { fraction, hash32 } from "./SeededRandom.ts"

@@ -3,13 +3,13 @@
  * the clock of the fiber.
  */
 import { Effect, Layer } from "effect"
-import { noKey } from "../internal/KeyFingerprint.ts"
-import * as Lists from "../Lists.ts"
-import { type MemoryListOptions, recordsOf, serve } from "../MemoryList.ts"
-import { PaymentsApi } from "../PaymentsApi.ts"
-import { PaymentsConfig } from "../PaymentsConfig.ts"
+import { PaymentsApi } from "../api/PaymentsApi.ts"
+import { PaymentsConfig } from "../config/PaymentsConfig.ts"
+import * as Lists from "../model/Lists.ts"
+import { noKey } from "../pace/KeyFingerprint.ts"
 import type { Fault } from "./Fault.ts"
 import { makeListService } from "./ListService.ts"
+import { type MemoryListOptions, recordsOf, serve } from "./MemoryList.ts"
 import { layerClient } from "./ServiceClient.ts"
 
 /** A record, which may have undocumented fields, or its JSON text if the exact spelling matters. */

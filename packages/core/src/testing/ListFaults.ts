@@ -4,10 +4,10 @@
  */
 import { Option, Result, Schema } from "effect"
 import { Base64Url } from "effect/encoding"
-import { membersOf } from "../internal/JsonText.ts"
-import type { ListPage, ListRequest, ListServer } from "../ListServer.ts"
+import { membersOf } from "../page/JsonText.ts"
 import type { FaultOf, listFaults } from "./Fault.ts"
 import type { FaultContext, ListingHistory } from "./FaultContext.ts"
+import type { ListPage, ListRequest, ListServer } from "./ListServer.ts"
 
 type Behaviours = {
   readonly [Name in keyof typeof listFaults]: (

@@ -9,10 +9,10 @@ import {
   type InvoiceParameters,
   type ListName,
   parameterName
-} from "../Lists.ts"
-import { limitOf, type ListAnswer, type ListServers, renderPage } from "../ListServer.ts"
+} from "../model/Lists.ts"
 import type { Fault } from "./Fault.ts"
 import { type InjectedRequest, makeInjector } from "./FaultInjector.ts"
+import { limitOf, type ListAnswer, type ListServers, renderPage } from "./ListServer.ts"
 import { json, type Reply } from "./Reply.ts"
 
 /** The lists, and behaviour that the document does not specify. */

@@ -1,5 +1,5 @@
 /** The behaviours of faults of answers. Each wraps the function that creates the answer. */
-import { membersOf } from "../internal/JsonText.ts"
+import { membersOf } from "../page/JsonText.ts"
 import type { FaultOf, replyFaults } from "./Fault.ts"
 import type { FaultContext } from "./FaultContext.ts"
 import { json, type Reply } from "./Reply.ts"

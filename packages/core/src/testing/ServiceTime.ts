@@ -1,6 +1,6 @@
 /** The time that a {@link ListService} receives with each request. */
 import { Effect } from "effect"
-import * as Monotonic from "../Monotonic.ts"
+import * as Monotonic from "../model/Monotonic.ts"
 
 /**
  * Returns a clock of milliseconds since the epoch. It starts with the time of the wall clock and continues with the

@@ -1,0 +1,51 @@
+/** How old and how whole a copy is. */
+import { ageOf, Destination, freshnessOf, heldBackText } from "@payments/copy"
+import type { Lists } from "@payments/core"
+import { DateTime, Duration, Effect } from "effect"
+import { requireDestination, type Sources } from "./Tool.ts"
+
+/** What every answer from the copy says about the copy. */
+export interface CopyState {
+  /** The age of the oldest list, or null if the age of one is unknown. */
+  readonly ageSeconds: number | null
+  /** Whether every list has had a complete scan, and the last one held no rows back. */
+  readonly isWhole: boolean
+  /** Whether the last complete scan of a list held rows back. */
+  readonly hasHeldBack: boolean
+  readonly notes: ReadonlyArray<string>
+}
+
+/** Returns the state of these lists in the copy. */
+export const copyStateOf = (sources: Sources, lists: ReadonlyArray<Lists.AnyList>) =>
+  Effect.scoped(Effect.gen(function*() {
+    const reader = yield* Destination.reader(yield* requireDestination(sources))
+    const now = yield* DateTime.now
+    const states = yield* freshnessOf(reader, lists)
+    const ages = states.map((list) => ageSecondsOf(list, now))
+    const partial = states.filter(({ completeScan }) => completeScan === undefined).map(({ list }) => list)
+    const heldBack = states.flatMap(({ completeScan, list }) => {
+      const text = heldBackText(completeScan?.certificate)
+      return text === undefined ? [] : [`${list}: ${text}. The service may no longer have them.`]
+    })
+    const quarantined = states.filter((list) => list.quarantined > 0)
+    return {
+      ageSeconds: ages.reduce((oldest, age) => oldest === null || age === null ? null : Math.max(oldest, age), 0),
+      isWhole: partial.length + heldBack.length === 0,
+      hasHeldBack: heldBack.length > 0,
+      notes: [
+        ...partial.length === 0
+          ? []
+          : [`No export has read these lists to the end: ${partial.join(", ")}. Records are absent.`],
+        ...heldBack,
+        ...quarantined.map(({ list, quarantined: records }) =>
+          `Records of ${list} that do not match the API's document: ${records}. Their columns may be null.`
+        )
+      ]
+    } satisfies CopyState
+  }))
+
+/** Returns the age of a list, or null if it is unknown. */
+export const ageSecondsOf = (list: Parameters<typeof ageOf>[0], now: DateTime.DateTime): number | null => {
+  const age = ageOf(list, now)
+  return age === undefined ? null : Math.round(Duration.toSeconds(age))
+}

@@ -1,0 +1,48 @@
+/** The commands that continue a listing or a search. */
+import { printable } from "@payments/copy"
+import type { Next } from "@payments/program"
+
+/** The flags of a listing as they were typed, without those that say where it starts. */
+export interface TypedFlags {
+  /** Flags whose values may be personal data: filters, conditions, a query. */
+  readonly personal: ReadonlyArray<readonly [flag: string, text: string]>
+  readonly others: ReadonlyArray<readonly [flag: string, text: string | undefined]>
+}
+
+/** Returns the text as one word of a shell's command. */
+export const quoted = (text: string): string =>
+  /^[\w@,./:%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+
+/** Whether the text can be part of a command on a terminal. */
+export const isPrintable = (text: string): boolean => printable(text) === text
+
+/**
+ * Returns the command, with the start `start`. If `showsPersonal` is false, it lacks the values that may be personal data, and
+ * names their flags. A name of a file (`@FILE`) is not personal.
+ */
+export const continueCommand = (
+  label: string,
+  { others, personal }: TypedFlags,
+  start: ReadonlyArray<readonly [flag: string, text: string]>,
+  showsPersonal: boolean
+): Next => {
+  const isShown = ([, text]: TypedFlags["personal"][number]) =>
+    isPrintable(text) && (showsPersonal || /^@(?!@)/.test(text))
+  const command = `payments ${label} list${flagsText([...personal.filter(isShown), ...others, ...start])}`
+  const hidden = new Set(personal.filter((flag) => !isShown(flag)).map(([flag]) => `--${flag}`))
+  return hidden.size === 0 ? command : { command, arguments: [...hidden] }
+}
+
+/** Returns the command for people, with the names of the arguments to add. */
+export const nextText = (next: Next): string =>
+  typeof next === "string"
+    ? next
+    : `${next.command}, with the same ${new Intl.ListFormat("en-GB").format(next.arguments)}`
+
+/** Returns the flags as a shell reads them, with a space before each. A flag without a text has no value. */
+export const flagsText = (flags: ReadonlyArray<readonly [flag: string, text: string | undefined]>): string =>
+  flags.map(([flag, text]) => {
+    if (text === undefined) return ` --${flag}`
+    // A value that starts with - would be read as a flag.
+    return ` --${flag}${text.startsWith("-") ? "=" : " "}${quoted(text)}`
+  }).join("")

@@ -1,0 +1,20 @@
+/** The output of a command that does one thing and prints what it did: lines for people, or one JSON document. */
+import { printable } from "@payments/copy"
+import { print } from "@payments/program"
+import { Effect, Stdio } from "effect"
+import { Flag } from "effect/cli"
+
+/** The formats of a result. */
+export type ResultFormat = "text" | "json"
+
+/** The format of a result. */
+export const resultFormatFlag = Flag.Literals("format", ["text", "json"]).pipe(
+  Flag.withDescription("json: one document, and errors as JSON; default: text"),
+  Flag.withDefault<ResultFormat>("text")
+)
+
+/** Prints a value as one line of JSON. On a terminal, control characters are escaped. */
+export const printJson = Effect.fnUntraced(function*(value: unknown) {
+  const json = JSON.stringify(value)
+  yield* print(`${(yield* (yield* Stdio.Stdio).stdoutIsTerminal) ? printable(json) : json}\n`)
+})

@@ -1,0 +1,204 @@
+/**
+ * The result of an export as lines for people: the figures, notes on unusual scans, and the problems that need attention.
+ */
+import type { ScanEvent, ScanOutcome, ScanSummary } from "@payments/copy"
+import { Lists } from "@payments/core"
+import { Duration, Result } from "effect"
+import { wrapWords } from "./TextWidth.ts"
+
+const count = new Intl.NumberFormat("en-US")
+const plural = (number: number, thing: string) => `${count.format(number)} ${thing}${number === 1 ? "" : "s"}`
+
+/** An event that says where a scan starts. The outcome of the scan does not contain it. */
+export type StartEvent = Extract<ScanEvent, { readonly _tag: "Begun" | "Restarted" }>
+
+/** The figures of a list. Only a stored destination can count new, changed, unchanged and missing rows. */
+const columnsOf = (isStored: boolean): ReadonlyArray<readonly [name: string, of: (scan: ScanSummary) => number]> => [
+  ["records", ({ records }) => records],
+  ...isStored ? storedColumns : [],
+  ["pages", ({ pages }) => pages],
+  ["retries", ({ retries }) => retries]
+]
+
+const storedColumns: ReturnType<typeof columnsOf> = [
+  ["new", ({ inserted }) => inserted],
+  ["changed", ({ updated }) => updated],
+  ["unchanged", ({ unchanged }) => unchanged],
+  ["missing", ({ missing }) => missing]
+]
+
+/** Returns the figures and the notes. They fit the width of the terminal. */
+export const summarize = (
+  outcomes: ReadonlyArray<ScanOutcome>,
+  startEvents: ReadonlyArray<StartEvent>,
+  isStored: boolean,
+  width: number
+): ReadonlyArray<string> => {
+  const lists = outcomes.map(({ list, result }) => ({
+    label: Lists.byName[list].label,
+    scans: Result.isSuccess(result) ? result.success : [],
+    events: startEvents.filter((event) => event.list === list)
+  }))
+  const retried = lists.some(({ scans }) => scans.some(({ retries }) => retries > 0))
+  const notes = [
+    ...(retried ? ["retries: requests that failed and were sent again; no record was lost"] : []),
+    ...lists.flatMap(({ events, label, scans }) =>
+      [...startNotesOf(events, isStored, scans.length > 0), ...notesOf(scans)].map((note) => `${label}: ${note}`)
+    )
+  ]
+  return [
+    ...tableOf(lists.filter(({ scans }) => scans.length > 0), isStored, width),
+    ...notes.flatMap((note) => width === Infinity ? [note] : wrapWords(note, width))
+  ]
+}
+
+/** Returns the problems of the lists that were read completely. They are printed last. */
+export const problemsOf = (
+  outcomes: ReadonlyArray<ScanOutcome>,
+  destination: Destination,
+  /** Whether the rule for personal data holds records with undocumented fields, which are quarantined too. */
+  isHolding = false
+): ReadonlyArray<string> =>
+  outcomes.flatMap(({ list, result }) => {
+    const scans = Result.isSuccess(result) ? result.success : []
+    const [heldBack, quarantined] = [
+      sum(scans.map((scan) => scan.heldBack)),
+      sum(scans.map((scan) => scan.quarantined))
+    ]
+    return [
+      ...(heldBack === 0 ? [] : [
+        `${
+          plural(heldBack, "record")
+        } held back: too many would be marked missing at once. Find out why; if they are really gone, run again with a higher --missing-limit`
+      ]),
+      ...(quarantined === 0 ? [] : [
+        `records that do not match the document${isHolding ? " or wait for a decision about a field" : ""}: ${
+          count.format(quarantined)
+        }; ${
+          destination === "stdout"
+            ? "printed anyway"
+            : `list them with: payments quarantine --from ${shellWord(destination.location)}`
+        }`
+      ])
+    ].map((problem) => `${Lists.byName[list].label}: ${problem}`)
+  })
+
+/** The destination of the records. */
+type Destination = "stdout" | { readonly location: string }
+
+/** Quotes a text as one word of a shell command. */
+export const shellWord = (text: string): string =>
+  /^[\w./:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
+
+/** Returns the table of figures of the lists that were read completely, or no lines if there is none. */
+const tableOf = (
+  lists: ReadonlyArray<{ readonly label: string; readonly scans: ReadonlyArray<ScanSummary> }>,
+  isStored: boolean,
+  width: number
+): ReadonlyArray<string> => {
+  if (lists.length === 0) return []
+  const columns = [
+    ["", ...lists.map(({ label }) => label)],
+    ...columnsOf(isStored).flatMap(([name, of]) => {
+      const sums = lists.map(({ scans }) => sum(scans.map(of)))
+      // A column of zero retries is omitted.
+      return name === "retries" && sums.every((times) => times === 0)
+        ? []
+        : [[name, ...sums.map((number) => count.format(number))]]
+    }),
+    [
+      "seconds",
+      ...lists.map(({ scans }) => Math.max(...scans.map(({ elapsed }) => Duration.toSeconds(elapsed))).toFixed(1))
+    ]
+  ]
+  const lines = aligned(columns)
+  if (lines.every((line) => line.length <= width)) return lines
+  // The table is too wide. A table with one line per figure is narrower than one with one line per list.
+  return aligned(["", ...lists].map((_, row) => columns.map((cells) => cells[row] ?? "")))
+}
+
+/** Joins columns of cells into lines. Aligns the first column left and the others right. */
+const aligned = (columns: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray<string> => {
+  const padded = columns.map((cells, column) => {
+    const width = Math.max(...cells.map((cell) => cell.length))
+    return cells.map((cell) => column === 0 ? cell.padEnd(width) : cell.padStart(width))
+  })
+  return (padded[0] ?? []).map((_, row) => padded.map((cells) => cells[row] ?? "").join("  "))
+}
+
+/** Why a scan did not resume an interrupted run. A first scan and a scan after a complete one need no reason. */
+const reasons = {
+  // If the latest scan began but committed no page, the destination does not show why that scan began. So the text names
+  // every possible cause.
+  otherRequest:
+    "started from the first page: since the interrupted run, the limit, the parameter names or the ignored fields changed, the list was exported in another way (in parts, or as a whole), or personal data was erased or rewritten",
+  overtaken:
+    "started from the first page: since the interrupted run, the list was exported in another way (in parts, or as a whole)",
+  afterFailure: "started from the first page: the previous scan could not reach the end of the list"
+} as const
+
+/** Returns where the scans of a list resumed, or why they did not resume. Returns nothing if the destination is stdout. */
+const startNotesOf = (
+  events: ReadonlyArray<StartEvent>,
+  isStored: boolean,
+  hasFigures: boolean
+): ReadonlyArray<string> => {
+  const begun = events.filter((event) => event._tag === "Begun")
+  const restarts = events.length - begun.length
+  const parts = begun.filter(({ part }) => part !== undefined).length
+  return [
+    ...[...isStored ? Map.groupBy(begun, ({ start }) => start) : []].flatMap(([start, scans]) => {
+      if (start === "first" || start === "afterComplete") return []
+      const which = parts === 0 ? "" : `${plural(scans.length, "part")} `
+      if (start !== "resumed") return [`${which}${reasons[start]}`]
+      const [pages, records] = [
+        sum(scans.map(({ progress }) => progress.pages)),
+        sum(scans.map(({ progress }) => progress.records))
+      ]
+      return [
+        `${which}resumed where an earlier run was interrupted, ${
+          parts === 0 ? `at page ${count.format(pages + 1)}, ` : ""
+        }after ${plural(records, "record")}${hasFigures ? "; retries and seconds are those of this run only" : ""}`
+      ]
+    }),
+    ...(restarts === 0 ? [] : [
+      `started again from the first page, ${
+        restarts === 1 ? "once" : `${count.format(restarts)} times`
+      }: the service refused a cursor or repeated one`
+    ])
+  ]
+}
+
+/** Returns the notes on a list that its figures do not show. */
+const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
+  const parts = scans.filter(({ part }) => part !== undefined).length
+  const total = (of: (scan: ScanSummary) => number) => sum(scans.map(of))
+  const returned = total((scan) => scan.returned)
+  const repeats = total((scan) => scan.repeats)
+  const replaced = total((scan) => scan.replaced)
+  const undocumented = new Map<string, number>()
+  for (const scan of scans) {
+    for (const [path, times] of Object.entries(scan.undocumented)) {
+      undocumented.set(path, (undocumented.get(path) ?? 0) + times)
+    }
+  }
+  return [
+    ...(parts === 0
+      ? []
+      : [`${plural(parts, "part")}; records outside these parts were not read, and no record was marked missing`]),
+    ...(returned === 0 ? [] : [`${plural(returned, "record")} reappeared after being missing`]),
+    ...(repeats === 0 ? [] : [`${plural(repeats, "record")} returned more than once; the last version is stored`]),
+    ...(replaced === 0 ? [] : [
+      `${
+        plural(replaced, "text")
+      } with characters that some databases cannot store: U+FFFD replaces them in the columns, raw is unchanged`
+    ]),
+    ...(undocumented.size === 0 ? [] : [
+      `undocumented fields: ${
+        Array.from(undocumented, ([path, times]) => `${path} (${count.format(times)})`).join(", ")
+      }`
+    ])
+  ]
+}
+
+const sum = (numbers: Iterable<number>): number => Array.from(numbers).reduce((left, right) => left + right, 0)

@@ -1,0 +1,64 @@
+/** The result of an export for programs. */
+import type { ScanOutcome, ScanSummary } from "@payments/copy"
+import { Lists } from "@payments/core"
+import { factsOf, type Next, nextMembers } from "@payments/program"
+import { Duration, Result } from "effect"
+
+/** Returns the document. A list without an outcome was interrupted. Without a `destination`, the records went to stdout. */
+export const summaryDocument = (
+  names: ReadonlyArray<Lists.ListName>,
+  outcomes: ReadonlyArray<ScanOutcome>,
+  destination: string | undefined,
+  next: Next
+) => {
+  const lists = names.map((name) =>
+    listMembers(name, outcomes.find(({ list }) => list === name), destination !== undefined)
+  )
+  const complete = lists.every((list) => list.complete)
+  return { complete, destination: destination ?? null, lists, ...(complete ? {} : nextMembers(next)) }
+}
+
+const listMembers = (name: Lists.ListName, outcome: ScanOutcome | undefined, isStored: boolean) => {
+  const { label: list } = Lists.byName[name]
+  if (outcome === undefined) {
+    return { list, complete: false, error: { reason: "Interrupted", message: "interrupted" } }
+  }
+  if (Result.isSuccess(outcome.result)) return { list, complete: true, ...figuresOf(outcome.result.success, isStored) }
+  const { message, reason, retryable, retryAfterMs } = factsOf(outcome.result.failure)
+  return { list, complete: false, error: { reason, message, retryable, retryAfterMs } }
+}
+
+/**
+ * Adds the figures of all parts. The time is that of the part that took longest: parts run at the same time. Only a stored
+ * destination can count new, changed and missing rows.
+ */
+const figuresOf = (scans: ReadonlyArray<ScanSummary>, isStored: boolean) => {
+  const total = (of: (scan: ScanSummary) => number) => scans.reduce((sum, scan) => sum + of(scan), 0)
+  const parts = scans.filter(({ part }) => part !== undefined).length
+  const undocumented = new Map<string, number>()
+  for (const scan of scans) {
+    for (const [path, times] of Object.entries(scan.undocumented)) {
+      undocumented.set(path, (undocumented.get(path) ?? 0) + times)
+    }
+  }
+  const stored = {
+    // Parts are scans of their own.
+    ...(parts === 0 ? { scan: scans[0]?.scan, start: scans[0]?.start } : { parts }),
+    new: total(({ inserted }) => inserted),
+    changed: total(({ updated }) => updated),
+    unchanged: total(({ unchanged }) => unchanged),
+    missing: total(({ missing }) => missing),
+    heldBack: total(({ heldBack }) => heldBack),
+    reappeared: total(({ returned }) => returned),
+    repeated: total(({ repeats }) => repeats)
+  }
+  return {
+    records: total(({ records }) => records),
+    ...(isStored ? stored : {}),
+    quarantined: total(({ quarantined }) => quarantined),
+    pages: total(({ pages }) => pages),
+    retries: total(({ retries }) => retries),
+    seconds: Math.max(0, ...scans.map(({ elapsed }) => Duration.toSeconds(elapsed))),
+    undocumented: Object.fromEntries(undocumented)
+  }
+}

@@ -1,0 +1,96 @@
+/** The lines of progress of an export: one for each list, with aligned figures. Times are milliseconds of a monotonic clock. */
+import { Duration } from "effect"
+import { ageText } from "../output/AgeText.ts"
+
+/** What is known about the progress of a list. */
+export interface ListProgress {
+  readonly label: string
+  hasParts: boolean
+  records: number
+  /** The records of the last complete scan, if there was one and the whole list is read. */
+  expected: number | undefined
+  retries: number
+  /** The number of waits before a page was requested again, and their total duration. */
+  waits: number
+  waitedMs: number
+  /** The end of the current wait. */
+  waitsUntil: number | undefined
+  state: "running" | "done" | "failed"
+  /** The records at earlier moments, the oldest first. */
+  readonly samples: Array<{ readonly at: number; readonly records: number }>
+}
+
+/** Starts the progress of a list. */
+export const startProgress = (label: string): ListProgress => ({
+  label,
+  hasParts: false,
+  records: 0,
+  expected: undefined,
+  retries: 0,
+  waits: 0,
+  waitedMs: 0,
+  waitsUntil: undefined,
+  state: "running",
+  samples: []
+})
+
+/** The rate is that of the last seconds, so that it follows a service that becomes slower. */
+const rateMs = 10_000
+const sampleMs = 500
+
+/** Records the number of records at this moment. */
+export const addSample = ({ records, samples }: ListProgress, now: number): void => {
+  const last = samples.at(-1)
+  if (last !== undefined && now - last.at < sampleMs) return
+  samples.push({ at: now, records })
+  while ((samples[1]?.at ?? now) < now - rateMs) samples.shift()
+}
+
+/** Returns the records per second, or undefined in the first second. */
+const rateOf = ({ records, samples: [oldest] }: ListProgress, now: number): number | undefined =>
+  oldest === undefined || now - oldest.at < 1000 ? undefined : (records - oldest.records) / (now - oldest.at) * 1000
+
+const count = new Intl.NumberFormat("en-US")
+const plural = (number: number, thing: string) => `${count.format(number)} ${thing}${number === 1 ? "" : "s"}`
+const time = (ms: number): string => ageText(Duration.seconds(Math.ceil(ms / 1000)))
+
+/** Formats the lists. The figures of all lists are aligned, and the least important ones come last. */
+export const progressLines = (lists: ReadonlyArray<ListProgress>, now: number): ReadonlyArray<string> => {
+  const rows = lists.map((list) => {
+    const { expected, label, records, retries, state, waitedMs, waits, waitsUntil } = list
+    const rate = rateOf(list, now)
+    const left = expected === undefined ? 0 : expected - records
+    return {
+      cells: [
+        label,
+        count.format(records),
+        // The list may be longer now, so an estimate never says that nothing is left.
+        expected === undefined || expected === 0 || state !== "running"
+          ? ""
+          : `${Math.min(99, Math.floor(records / expected * 100))}%`,
+        rate === undefined || state !== "running" ? "" : `${count.format(Math.round(rate))}/s`
+      ],
+      notes: [
+        ...(state !== "running"
+          ? [state]
+          : waitsUntil !== undefined
+          ? [`waits ${time(Math.max(0, waitsUntil - now))}`]
+          : left > 0 && rate !== undefined && rate >= 1
+          ? [`about ${time(left / rate * 1000)} left`]
+          : []),
+        ...(retries === 0 ? [] : [retries === 1 ? "1 retry" : `${count.format(retries)} retries`]),
+        ...(waits === 0 ? [] : [`${plural(waits, "wait")} (${time(waitedMs)})`])
+      ]
+    }
+  })
+  const widths = [0, 1, 2, 3].map((column) => Math.max(0, ...rows.map(({ cells }) => (cells[column] ?? "").length)))
+  return rows.map(({ cells, notes }) =>
+    [
+      ...cells.flatMap((cell, column) => {
+        const width = widths[column] ?? 0
+        return width === 0 ? [] : [column === 0 ? cell.padEnd(width) : cell.padStart(width)]
+      }),
+      ...notes
+    ].join("  ").trimEnd()
+  )
+}

@@ -1,0 +1,76 @@
+/**
+ * The examples in the documents: blocks marked `console`. A command follows `$ `, and the next lines are its output. All blocks
+ * of a page run in one folder, in order. `payments sandbox …` runs in the background until the next such command, as in a
+ * second terminal. A block marked `toml` whose first line is `# NAME.toml` is a file in that folder.
+ */
+import { freePort } from "@payments/testkit/FreePort"
+import { binary, runProgram, temporaryFolder } from "@payments/testkit/programs/RunProgram"
+import { Effect } from "effect"
+import { mkdirSync, readdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+
+const root = join(import.meta.dirname, "../../../..")
+
+const docs = join(root, "docs")
+
+/** The documents with examples: every page with a block marked `console`. */
+export const pageFiles = [
+  join(root, "README.md"),
+  ...readdirSync(docs).filter((name) => name.endsWith(".md")).map((name) => join(docs, name))
+].filter((file) => readFileSync(file, "utf8").includes("\n```console\n"))
+
+const tomlFile = /^```toml\n(# ([\w-]+\.toml)\n.*?)^```$/gms
+
+const block = /^```console\n(.*?)^```$/gms
+
+/** Runs the commands in the examples of a page. Returns the page with their current output. */
+export const withOutput = Effect.fnUntraced(function*(page: string) {
+  const folder = yield* temporaryFolder
+  const port = yield* Effect.promise(freePort)
+  const programs = join(folder, "bin")
+  mkdirSync(programs)
+  symlinkSync(process.execPath, join(programs, "node"))
+  const built = { payments: binary, "payments-worker": join(root, "apps/worker/dist/payments-worker.js") }
+  for (const [name, file] of Object.entries(built)) {
+    writeFileSync(join(programs, name), `#!/bin/sh\nexec "${process.execPath}" "${file}" "$@"\n`, { mode: 0o755 })
+  }
+  const commands = Array.from(page.matchAll(block), ([, body = ""]) => commandsOf(body)).flat()
+  const script = ["trap 'kill $sandbox' EXIT", ...commands.flatMap((line) => [inShell(line, port), `echo '${mark}'`])]
+  const work = join(folder, "work")
+  mkdirSync(work)
+  for (const [, body = "", name = ""] of page.matchAll(tomlFile)) writeFileSync(join(work, name), body)
+  const { stdout } = yield* runProgram("bash", ["-c", `exec 2>&1\n${script.join("\n")}`], {
+    cwd: work,
+    env: {
+      PATH: `${programs}:${process.env["PATH"] ?? ""}`,
+      PAYMENTS_BASE_URL: `http://127.0.0.1:${port}`,
+      PAYMENTS_API_KEY: "sandbox_key"
+    }
+  })
+  const outputs = stdout.replaceAll("\r\n", "\n").replaceAll(`127.0.0.1:${port}`, "127.0.0.1:8787")
+    .replaceAll(realpathSync(work), "/etc/payments").split(`${mark}\n`)
+  let next = 0
+  return page.replaceAll(block, (_, body: string) => {
+    const lines = commandsOf(body).map((command) => `$ ${command}\n${outputs[next++] ?? ""}`)
+    return `\`\`\`console\n${lines.join("")}\`\`\``
+  })
+}, Effect.scoped)
+
+/** A line that the script prints after each command, to separate the outputs. */
+const mark = "-- end of output --"
+
+const commandsOf = (body: string): ReadonlyArray<string> =>
+  Array.from(body.matchAll(/^\$ (.*)$/gm), ([, command = ""]) => command)
+
+const inShell = (command: string, port: number): string =>
+  command.startsWith("payments sandbox")
+    ? `[ -z "$sandbox" ] || { kill $sandbox; wait $sandbox; }
+${command.replace("--port 8787", `--port ${port}`)} > ../sandbox.log 2>&1 & sandbox=$!
+for _ in {1..200}; do (: < /dev/tcp/127.0.0.1/${port}) 2> /dev/null && break; sleep 0.05; done`
+    : command
+
+/** Removes times, durations, ages and the padding around them, and names of generations: they differ from run to run. */
+export const withoutTimes = (text: string): string =>
+  text.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, "TIME").replaceAll(/-\d{17}-/g, "-TIME-")
+    .replaceAll(/ +(?:seconds|\d+\.\d)$/gm, " SECONDS").replaceAll(/ +\d+s +/g, " AGE ")
+    .replaceAll(/\b[0-9a-f]{12}\b/g, "GENERATION")

@@ -1,0 +1,288 @@
+/** Runs all sources of a {@link LoadedSources}, each by itself: what happens to one source does not reach the others. */
+import {
+  Destination,
+  freshnessOf,
+  generationSince,
+  type ListFreshness,
+  scanAll,
+  Sink,
+  type SinkError
+} from "@payments/copy"
+import { Lists, PaymentsApi, type PaymentsConfigError, RequestObserver } from "@payments/core"
+import {
+  CommandExit,
+  ExitCode,
+  exitCodeOf,
+  lowestExitCode,
+  Metrics,
+  observeSink,
+  outcomeExitCode,
+  type ProgramError
+} from "@payments/program"
+import type { LoadedSource, LoadedSources, Source } from "@payments/program/sources"
+import {
+  Cause,
+  Context,
+  DateTime,
+  Deferred,
+  type Duration,
+  Effect,
+  FiberMap,
+  type FileSystem,
+  Latch,
+  Layer,
+  type Path,
+  Queue,
+  Result
+} from "effect"
+import { logEvent, problemAnnotations } from "../state/Log.ts"
+import { Status } from "../state/Status.ts"
+import { here, type Placement } from "./Placement.ts"
+import { makePlaces } from "./Places.ts"
+import { logRestored } from "./Restores.ts"
+import { runSource } from "./SourceLoop.ts"
+import type { Found } from "./SourceOptions.ts"
+
+/** What a worker needs for its sources. */
+export interface WorkerOptions<R> {
+  readonly api: (source: Source) => Layer.Layer<PaymentsApi, PaymentsConfigError, R>
+  readonly open: (source: Source) => Layer.Layer<Sink, SinkError, R>
+  /** How long a full scan may commit no page. Default: 10 minutes. */
+  readonly stallAfter?: Duration.Duration | undefined
+}
+
+/** Reads the sources again. */
+export interface Reload {
+  /** Has an element for each request to read the sources again. */
+  readonly requests: Queue.Dequeue<void>
+  readonly sources: Effect.Effect<LoadedSources, ProgramError>
+}
+
+/** Scans all lists of all sources once. Fails with the lowest exit code, unless all succeed. */
+export const runOnce = Effect.fnUntraced(
+  function*<R>({ concurrency, file, sources }: LoadedSources, options: WorkerOptions<R>) {
+    const metrics = yield* Metrics
+    const scanned = (source: LoadedSource) =>
+      Effect.gen(function*() {
+        const api = Context.get(yield* Layer.build(Layer.fresh(options.api(source))), PaymentsApi)
+        const sink = yield* Layer.build(Layer.fresh(options.open(source)))
+        const personal = yield* source.personal
+        const startedAt = DateTime.formatIso(yield* DateTime.now)
+        const outcomes = yield* scanAll(source.lists, {
+          ...source.scan,
+          personal,
+          onEvent: (event) => Effect.andThen(metrics.onEvent(source.name, event), logEvent(event, api.isSecret))
+        }).pipe(
+          Effect.tap(() => observeSink(source)),
+          Effect.provideService(PaymentsApi, api),
+          Effect.provide(sink)
+        )
+        const begun = yield* generationSince(Context.get(sink, Sink), startedAt)
+        if (begun !== undefined) yield* logRestored(begun)
+        return outcomes.map(outcomeExitCode)
+      }).pipe(
+        Effect.scoped,
+        Effect.annotateLogs({ source: source.name }),
+        Effect.provideService(RequestObserver, metrics.requestsOf(source.name))
+      )
+    const codes = yield* Effect.forEach(
+      sources,
+      (source) =>
+        file === undefined
+          ? scanned(source)
+          : Effect.catch(scanned(source), (error) =>
+            Effect.as(
+              Effect.annotateLogs(Effect.logError("source failed"), {
+                source: source.name,
+                ...problemAnnotations(error)
+              }),
+              [exitCodeOf(error)]
+            )),
+      { concurrency: Math.max(1, Math.floor(concurrency / listsPerSource)) }
+    )
+    const exitCode = lowestExitCode(codes.flat())
+    if (exitCode !== ExitCode.done) return yield* new CommandExit({ exitCode, problem: "" })
+  }
+)
+
+/** The lists of a source are scanned at the same time. */
+const listsPerSource = 3
+
+/** How long the line at the start waits for destinations that do not answer. */
+const startTimeout = "3 seconds"
+
+/** Logs one line when every source has opened its destination or failed to. */
+const startLine = Effect.fnUntraced(
+  function*({ concurrency, file, sources }: LoadedSources) {
+    const { current } = yield* Status
+    const { version } = yield* current
+    const found = new Map<string, Found>()
+    const isComplete = Latch.makeUnsafe(false)
+    const describe = (source: LoadedSource, isElsewhere: boolean) => {
+      const at = found.get(source.name) ?? { error: "no answer yet" }
+      return {
+        ...Object.fromEntries(source.settings.map(({ name, value }) => [name, value])),
+        on_locked: source.scan.onLocked ?? "wait",
+        ...(isElsewhere
+          ? { state: "elsewhere" }
+          : "error" in at
+          ? at
+          : { destination: at.destination, lists: Object.fromEntries(at.lists.map(foundList)) })
+      }
+    }
+    yield* isComplete.await.pipe(
+      Effect.timeoutOption(startTimeout),
+      Effect.andThen(current),
+      Effect.flatMap((snapshot) => {
+        const elsewhere = new Set(snapshot.sources.flatMap(({ name, state }) => state === "elsewhere" ? [name] : []))
+        return Effect.annotateLogs(Effect.logInfo("started"), {
+          version,
+          file,
+          concurrency,
+          sources: Object.fromEntries(
+            sources.map((source) => [source.name, describe(source, elsewhere.has(source.name))])
+          )
+        })
+      }),
+      Effect.forkScoped
+    )
+    return {
+      note: (source: Source, state: Found) =>
+        Effect.sync(() => {
+          if (!found.has(source.name)) found.set(source.name, state)
+          if (found.size >= sources.length) isComplete.openUnsafe()
+        })
+    }
+  }
+)
+
+const foundList = ({ completeScan, list, rows, running }: ListFreshness) => [list, {
+  rows,
+  complete: completeScan?.startedAt ?? null,
+  checkpoint: running === undefined ? null : { scan: running.scan, records: running.records }
+}]
+
+/** Reads what the destination of a source knows about its lists, if it is the copy of this source. */
+const readLists = ({ boundTo, lists, to }: LoadedSource): Effect.Effect<ReadonlyArray<ListFreshness>, SinkError> =>
+  to === undefined ? Effect.succeed([]) : Effect.scoped(Effect.gen(function*() {
+    const reader = yield* Destination.reader(to)
+    // Without its settings, the source is not known.
+    yield* Destination.requireSource(reader, yield* Effect.orElseSucceed(boundTo, () => undefined))
+    return yield* freshnessOf(reader, lists.map((name) => Lists.byName[name]))
+  }))
+
+/** The wait before a source that ended unexpectedly runs again. */
+const unexpectedWait = "1 minute"
+
+/**
+ * Runs all sources until it is interrupted. The only source of the environment ends the worker if it cannot work: if its
+ * destination belongs to another source or merchant, or cannot be opened at the start and waiting would not help. A source of a
+ * file never does.
+ */
+export const runForever = Effect.fnUntraced(
+  function*<R, R2 = never>(
+    set: LoadedSources,
+    options: WorkerOptions<R>,
+    reload?: Reload,
+    /** Where the sources run. Default: here. */
+    joining: Effect.Effect<Placement, never, R2> = Effect.succeed(here)
+  ) {
+    const status = yield* Status
+    const metrics = yield* Metrics
+    const places = makePlaces(set.concurrency)
+    const fibers = yield* FiberMap.make<string>()
+    const failed = yield* Deferred.make<never, SinkError | PaymentsConfigError>()
+    const isStrict = set.file === undefined
+    const placement = yield* joining
+    // Sources are handed over and end at the same time, because either can wait for a server that does not answer.
+    yield* Effect.addFinalizer(() =>
+      Effect.all([placement.close, FiberMap.clear(fibers)], { concurrency: "unbounded", discard: true })
+    )
+
+    const start = yield* startLine(set)
+
+    const supervised = (source: LoadedSource) => {
+      const running = runSource({
+        source,
+        api: options.api(source),
+        open: options.open(source),
+        places,
+        isStrict,
+        stallAfter: options.stallAfter,
+        onStart: (found) => start.note(source, found),
+        metrics
+      })
+      const endless: Effect.Effect<void, never, R | Metrics | Status | FileSystem.FileSystem | Path.Path> = running
+        .pipe(
+          Effect.catchTag("SourceStopped", ({ error }) => isStrict ? Deferred.fail(failed, error) : Effect.void),
+          Effect.catchCauseIf(
+            (cause) => !Cause.hasInterruptsOnly(cause),
+            (cause) =>
+              isStrict
+                ? Deferred.failCause(failed, cause)
+                : Effect.logError("source ended unexpectedly", cause).pipe(
+                  Effect.andThen(Effect.sleep(unexpectedWait)),
+                  Effect.andThen(Effect.suspend(() => endless))
+                )
+          )
+        )
+      const count = metrics.requestsOf(source.name)
+      return endless.pipe(
+        Effect.annotateLogs({ source: source.name }),
+        Effect.provideService(RequestObserver, (request) => {
+          count(request)
+          status.noteRateUnsafe(source.name, request.isRateShared ?? null)
+        })
+      )
+    }
+    const run = (source: LoadedSource) =>
+      Effect.andThen(
+        status.setReader(source.name, readLists(source)),
+        FiberMap.run(fibers, source.name, placement.run(source, supervised(source)))
+      )
+
+    let current = set.sources
+    /** Starts sources that are new, changed or stopped, and ends those that are changed or removed. */
+    const replace = Effect.fnUntraced(function*(next: LoadedSources) {
+      places.resize(next.concurrency)
+      const before = new Map(current.map((source) => [source.name, source]))
+      current = next.sources
+      const names = new Set(current.map(({ name }) => name))
+      const removed = [...before.keys()].filter((name) => !names.has(name))
+      const added = current.filter(({ name }) => !before.has(name))
+      const changed: Array<LoadedSource> = []
+      for (const source of current) {
+        const old = before.get(source.name)
+        if (old !== undefined && (old.revision !== source.revision || !FiberMap.hasUnsafe(fibers, source.name))) {
+          changed.push(source)
+        }
+      }
+      // A source whose destination does not answer ends only after seconds. The others do not wait for it.
+      yield* Effect.all([
+        ...removed.map((name) => Effect.andThen(FiberMap.remove(fibers, name), status.remove(name))),
+        ...changed.map((source) => Effect.andThen(FiberMap.remove(fibers, source.name), run(source))),
+        ...added.map(run)
+      ], { concurrency: "unbounded", discard: true })
+      yield* Effect.annotateLogs(Effect.logInfo("settings read again"), {
+        added: added.map(({ name }) => name),
+        changed: changed.map(({ name }) => name),
+        removed
+      })
+    })
+
+    yield* Effect.forEach(current, run, { discard: true })
+    const reloads = reload === undefined ? Effect.never : Effect.forever(
+      Effect.flatMap(
+        Queue.take(reload.requests),
+        () =>
+          Effect.flatMap(Effect.result(reload.sources), (read) =>
+            Result.isSuccess(read)
+              ? replace(read.success)
+              : Effect.annotateLogs(Effect.logError("settings not changed: the file has a mistake"), {
+                error: read.failure.message
+              }))
+      )
+    )
+    return yield* Effect.raceAllFirst([Deferred.await(failed), placement.failed, reloads])
+  }
+)

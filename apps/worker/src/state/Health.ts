@@ -1,0 +1,107 @@
+/**
+ * The health checks over HTTP. `/health/live` answers while the process runs. `/health/ready` says whether every destination
+ * can be used, `/health/fresh` whether every list is younger than its `max_age`. In a cluster that is said of the sources of this
+ * runner; `/health/fleet` says it of all sources.
+ */
+import { heldBackText } from "@payments/copy"
+import { Effect } from "effect"
+import { HttpRouter, HttpServerResponse } from "effect/http"
+import { Status } from "./Status.ts"
+import type { ListSnapshot, Snapshot, SourceSnapshot } from "./StatusSnapshot.ts"
+
+/**
+ * Whether the destination is open. A standby is ready too, so that a rolling update can end the worker that has the locks. So is
+ * a source that another runner has, if this runner could take it over.
+ */
+const isReady = ({ cluster }: Snapshot) => ({ problem, state }: SourceSnapshot): boolean =>
+  problem === null &&
+  (state === "running" || state === "standby" || (state === "elsewhere" && cluster?.isHealthy === true))
+
+/** A list that is older than its `max_age`. */
+interface StaleList extends Pick<ListSnapshot, "list" | "ageSeconds" | "maxAgeSeconds"> {
+  readonly source: string
+  readonly why: string
+}
+
+/** Whether a cluster has no runner for the source now. */
+const isWithoutRunner = ({ runner, state }: SourceSnapshot): boolean => state === "elsewhere" && runner === null
+
+const staleLists = ({ sources }: Snapshot): ReadonlyArray<StaleList> =>
+  sources.flatMap((source) =>
+    source.lists.filter(({ isFresh }) => !isFresh).map((
+      { ageSeconds, completeScan, holder, holdsLock, list, maxAgeSeconds, ...state }
+    ) => ({
+      source: source.name,
+      list,
+      ageSeconds,
+      maxAgeSeconds,
+      why: isWithoutRunner(source) ?
+        "no live runner has the source" :
+        [source.problem, state.stall, state.progress?.waiting, state.failure].find((problem) => problem)?.message ??
+          (!holdsLock && holder !== null
+            ? `another program has the lock: ${holder}`
+            : completeScan === null
+            ? "no full scan is complete yet"
+            : ageSeconds === null
+            ? "the last complete full scan began in the future: the clock was set back"
+            : "no full scan has been complete since")
+    }))
+  )
+
+/** A list whose last full scan held rows back. */
+interface HeldBackList {
+  readonly source: string
+  readonly list: string
+  readonly rows: number
+  readonly why: string
+}
+
+/** Returns the lists with rows held back. They do not make a list stale, because the next scan may return them. */
+const heldBackLists = ({ sources }: Snapshot): ReadonlyArray<HeldBackList> =>
+  sources.flatMap((source) =>
+    source.lists.flatMap(({ completeScan, list }) => {
+      const why = heldBackText(completeScan?.certificate)
+      return why === undefined
+        ? []
+        : [{ source: source.name, list, rows: completeScan?.certificate?.heldBack ?? 0, why }]
+    })
+  )
+
+/** The health checks. */
+export const routes = HttpRouter.use((router) =>
+  Effect.gen(function*() {
+    const status = yield* Status
+    yield* router.add("GET", "/health/live", HttpServerResponse.jsonUnsafe({ live: true }))
+    yield* router.add(
+      "GET",
+      "/health/ready",
+      Effect.map(status.current, (snapshot) => {
+        // At the start, the sources are not known yet.
+        const ready = snapshot.sources.length > 0 && snapshot.sources.every(isReady(snapshot))
+        return HttpServerResponse.jsonUnsafe({ ready, ...snapshot }, { status: ready ? 200 : 503 })
+      })
+    )
+    yield* router.add(
+      "GET",
+      "/health/fresh",
+      Effect.map(status.current, (snapshot) => {
+        const stale = staleLists(snapshot)
+        const fresh = snapshot.sources.length > 0 && stale.length === 0
+        return HttpServerResponse.jsonUnsafe({ fresh, stale, heldBack: heldBackLists(snapshot) }, {
+          status: fresh ? 200 : 503
+        })
+      })
+    )
+    yield* router.add(
+      "GET",
+      "/health/fleet",
+      Effect.map(status.fleet, (snapshot) => {
+        const stale = staleLists(snapshot)
+        const fleet = snapshot.sources.length > 0 && stale.length === 0
+        const withoutRunner = snapshot.sources.filter(isWithoutRunner).map(({ name }) => name)
+        const runners = Object.fromEntries(snapshot.sources.map(({ name, runner }) => [name, runner]))
+        return HttpServerResponse.jsonUnsafe({ fleet, stale, withoutRunner, runners }, { status: fleet ? 200 : 503 })
+      })
+    )
+  })
+)

@@ -1,0 +1,121 @@
+/** What the worker logs, as JSON lines or as text for people. No line has a key, a cursor, a filter value or a record. */
+import {
+  namesForLogs,
+  type PassOutcome,
+  printable,
+  type ScanEvent,
+  type ScanOutcome,
+  type ScanProgress,
+  type SinkError
+} from "@payments/copy"
+import { Lists, type PaymentsApi, type PaymentsConfigError, type PaymentsError } from "@payments/core"
+import { outcomeExitCode } from "@payments/program"
+import { Context, Duration, Effect, type Fiber, Logger, Option, Result, Tracer } from "effect"
+
+/** The formats of the log. */
+export type LogFormat = "json" | "text"
+
+/** Writes the log to stdout. A line of JSON is one flat object. With `isTraced`, each line has the id of its trace. */
+export const layer = (format: LogFormat, isTraced: boolean) => {
+  const json = Logger.make<unknown, string>((options) => {
+    const { annotations, cause, level, message, timestamp } = Logger.formatStructured.log(options)
+    const traceId = isTraced ? traceIdOf(options.fiber) : undefined
+    const head = { timestamp, level, message }
+    // The first spread fixes the order of the members, the second their values.
+    return JSON.stringify({ ...head, ...annotations, traceId, cause, ...head })
+  })
+  const text = Logger.map(Logger.formatStructured, ({ annotations, cause, level, message, timestamp }) => {
+    const details = Object.entries(annotations).map(([name, value]) => `${name}=${detail(value)}`)
+    const head = `${timestamp} ${level.padEnd(5)} ${String(message)}`
+    return printable([head, ...details, ...(cause === undefined ? [] : [cause])].join("  "))
+  })
+  return Logger.layer([Logger.withConsoleLog(format === "json" ? json : text)])
+}
+
+const detail = (value: unknown): string =>
+  typeof value === "string" && /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value)
+
+const traceIdOf = (fiber: Fiber.Fiber<unknown, unknown>): string | undefined =>
+  Option.getOrUndefined(Option.map(Context.getOption(fiber.context, Tracer.ParentSpan), ({ traceId }) => traceId))
+
+/** Returns the reason and the message of an error, for the log. */
+export const problemAnnotations = (error: PaymentsError | PaymentsConfigError | SinkError) => ({
+  reason: error._tag === "PaymentsConfigError" ? error._tag : error.reason._tag,
+  error: error.message
+})
+
+/** Whether a text is a secret of the client. */
+export type IsSecret = PaymentsApi["Service"]["isSecret"]
+
+/** Logs an event of a run. */
+export const logEvent = (event: ScanEvent, isSecret: IsSecret): Effect.Effect<void> => {
+  const list = Lists.byName[event.list].label
+  switch (event._tag) {
+    case "Begun":
+      if (event.kind !== "full") return Effect.annotateLogs(Effect.logDebug("pass begun"), { list, kind: event.kind })
+      return Effect.logInfo("scan begun").pipe(
+        Effect.annotateLogs({ list, start: event.start, records: event.progress.records })
+      )
+    case "Filling":
+      return Effect.logInfo("filling columns").pipe(Effect.annotateLogs({ list, ...event.filling }))
+    case "Committed":
+      return Effect.logDebug("page committed").pipe(
+        Effect.annotateLogs({ list, ...loggable(event.progress, isSecret) })
+      )
+    case "Waiting":
+      return Effect.logWarning("scan waits").pipe(
+        Effect.annotateLogs({ list, ...problemAnnotations(event.error), waitMs: Duration.toMillis(event.wait) })
+      )
+    case "Ended":
+      return event.kind === "full" ? logOutcome(event.outcome, isSecret) : logPass(event.outcome)
+    case "Restarted":
+      return Effect.logWarning("scan restarted: the service no longer accepts its cursor").pipe(
+        Effect.annotateLogs({ list })
+      )
+  }
+}
+
+/** The progress of a scan for the log, without field names that could be values. */
+const loggable = <Progress extends ScanProgress>(progress: Progress, isSecret: IsSecret): Progress => ({
+  ...progress,
+  undocumented: namesForLogs(progress.undocumented, isSecret)
+})
+
+const logOutcome = (outcome: ScanOutcome, isSecret: IsSecret): Effect.Effect<void> => {
+  const { list, result } = outcome
+  const { label } = Lists.byName[list]
+  if (Result.isFailure(result)) {
+    return Effect.logError("scan failed").pipe(
+      Effect.annotateLogs({ list: label, ...problemAnnotations(result.failure), exitCode: outcomeExitCode(outcome) })
+    )
+  }
+  return Effect.forEach(
+    result.success,
+    ({ elapsed, list: _list, part: _part, ...scan }) =>
+      Effect.logInfo("scan complete").pipe(
+        Effect.annotateLogs({ list: label, ...loggable(scan, isSecret), elapsedMs: Duration.toMillis(elapsed) })
+      ),
+    { discard: true }
+  )
+}
+
+/** Logs the end of a pass. One that found nothing new is a debug message, because passes may run every few seconds. */
+const logPass = (outcome: PassOutcome): Effect.Effect<void> => {
+  const { kind, list, result } = outcome
+  const { label } = Lists.byName[list]
+  if (Result.isFailure(result)) {
+    return Effect.logWarning("pass failed").pipe(
+      Effect.annotateLogs({
+        list: label,
+        kind,
+        ...problemAnnotations(result.failure),
+        exitCode: outcomeExitCode(outcome)
+      })
+    )
+  }
+  const { elapsed, list: _list, ...pass } = result.success
+  const isQuiet = pass.inserted + pass.updated + pass.returned === 0
+  return Effect.logWithLevel(isQuiet ? "Debug" : "Info")("pass complete").pipe(
+    Effect.annotateLogs({ list: label, ...pass, elapsedMs: Duration.toMillis(elapsed) })
+  )
+}

@@ -1,0 +1,342 @@
+/** The state of the worker's sources, which their loops update and health checks, metrics and the status page read. */
+import {
+  ageOf,
+  type ListFreshness,
+  type PassOutcome,
+  type PassSummary,
+  type ScanEvent,
+  type ScanOutcome,
+  type ScanSummary,
+  type SinkError
+} from "@payments/copy"
+import { Lists, Monotonic, type PaymentsError } from "@payments/core"
+import type { Source } from "@payments/program/sources"
+import { Context, DateTime, Duration, Effect, Layer, Option, Result } from "effect"
+import { problemAnnotations } from "./Log.ts"
+import type {
+  ClusterSnapshot,
+  Failure,
+  ListSnapshot,
+  ListState,
+  Problem,
+  Progress,
+  Snapshot,
+  SourceSnapshot
+} from "./StatusSnapshot.ts"
+
+/** The state of a source. */
+export interface SourceState extends Omit<SourceSnapshot, "lists" | "runner"> {
+  readonly lists: ReadonlyArray<ListState>
+}
+
+/** The state of the cluster. */
+export interface ClusterState extends ClusterSnapshot {
+  /** The live runners that have the sources, by source. */
+  readonly owners: ReadonlyMap<string, string>
+}
+
+/** Reads what the destination of a source knows about its lists. */
+export type ListReader = Effect.Effect<ReadonlyArray<ListFreshness>, SinkError>
+
+/** How long the lists of a source elsewhere are not read again, and how long a destination may take to answer. */
+const fleetInterval = Duration.seconds(10)
+const fleetTimeout = Duration.seconds(5)
+/** How many destinations are read at the same time. */
+const fleetConcurrency = 8
+
+const noAnswer = { reason: "Unavailable", error: "the destination did not answer within 5 s" }
+
+/** The state of the worker. */
+export class Status extends Context.Service<Status, {
+  readonly current: Effect.Effect<Snapshot>
+  /**
+   * Like `current`, with the lists of the sources that this worker does not run. They are read from their destinations, at most
+   * every 10 seconds.
+   */
+  readonly fleet: Effect.Effect<Snapshot>
+  /** Sets how the lists of a source are read from its destination while this worker does not run it. */
+  readonly setReader: (source: string, read: ListReader) => Effect.Effect<void>
+  /** Adds a source, or replaces the state of the source with this name. */
+  readonly set: (source: SourceState) => Effect.Effect<void>
+  /** Updates the state of a source. Ignores a source that was removed. */
+  readonly update: (source: string, update: (state: SourceState, now: string) => SourceState) => Effect.Effect<void>
+  /** Notes whether the last request of a source shared its rate. Ignores a source that was removed. */
+  readonly noteRateUnsafe: (source: string, isShared: boolean | null) => void
+  readonly remove: (source: string) => Effect.Effect<void>
+  readonly setCluster: (cluster: ClusterState) => Effect.Effect<void>
+}>()("@payments/worker/Status") {
+  static readonly layer = (version: string) =>
+    Layer.effect(
+      Status,
+      Effect.gen(function*() {
+        const sources = new Map<string, SourceState>()
+        const startedAt = yield* timestamp
+        let cluster: ClusterState | undefined
+        const ages = makeAges()
+        const readers = new Map<
+          string,
+          Effect.Effect<Option.Option<Result.Result<ReadonlyArray<ListFreshness>, SinkError>>>
+        >()
+        /** Reads the lists of a source that another runner has. */
+        const readElsewhere = Effect.fnUntraced(function*(shown: SourceSnapshot) {
+          const read = readers.get(shown.name)
+          const state = sources.get(shown.name)
+          if (shown.state !== "elsewhere" || read === undefined || state === undefined) return shown
+          const found = Option.getOrUndefined(yield* read)
+          const [now, monotonic] = yield* Effect.all([DateTime.now, Monotonic.millis])
+          const problem = found === undefined
+            ? problemOf(noAnswer, null, DateTime.formatIso(now))
+            : Result.isFailure(found)
+            ? problemOf(problemAnnotations(found.failure), null, DateTime.formatIso(now))
+            : null
+          const lists = found === undefined || Result.isFailure(found) ? [] : found.success
+          return {
+            ...shown,
+            problem,
+            lists: state.lists.map((list) => {
+              const freshness = lists.find((one) => one.list === list.list)
+              const known = freshness === undefined ? list : listFrom(freshness, list)
+              return listSnapshot(known, ages.of(shown.name, known, now, monotonic))
+            })
+          }
+        })
+        const current = Effect.map(Effect.all([DateTime.now, Monotonic.millis]), ([now, monotonic]): Snapshot => ({
+          version,
+          startedAt,
+          at: DateTime.formatIso(now),
+          cluster: cluster === undefined ? null : { runner: cluster.runner, isHealthy: cluster.isHealthy },
+          sources: [...sources.values()].map((source) => ({
+            ...source,
+            runner: cluster === undefined
+              ? null
+              : source.state === "elsewhere"
+              ? cluster.owners.get(source.name) ?? null
+              : cluster.runner,
+            isRateShared: source.state === "elsewhere" ? null : source.isRateShared,
+            lists: source.state === "elsewhere"
+              ? []
+              : source.lists.map((list) => listSnapshot(list, ages.of(source.name, list, now, monotonic)))
+          }))
+        }))
+        return Status.of({
+          current,
+          fleet: Effect.gen(function*() {
+            const snapshot = yield* current
+            const shown = yield* Effect.forEach(snapshot.sources, readElsewhere, { concurrency: fleetConcurrency })
+            return { ...snapshot, sources: shown }
+          }),
+          setReader: (name, read) =>
+            Effect.map(
+              Effect.cachedWithTTL(Effect.timeoutOption(Effect.result(read), fleetTimeout), fleetInterval),
+              (cached) => void readers.set(name, cached)
+            ),
+          set: (source) => Effect.sync(() => void sources.set(source.name, source)),
+          update: (name, update) =>
+            Effect.map(Effect.all([DateTime.now, Monotonic.millis]), ([now, monotonic]) => {
+              const state = sources.get(name)
+              if (state === undefined) return
+              const updated = update(state, DateTime.formatIso(now))
+              sources.set(name, updated)
+              for (const list of updated.lists) ages.note(name, list, now, monotonic)
+            }),
+          noteRateUnsafe: (name, isShared) => {
+            const state = sources.get(name)
+            if (state !== undefined && state.isRateShared !== isShared) {
+              sources.set(name, { ...state, isRateShared: isShared })
+            }
+          },
+          remove: (name) =>
+            Effect.sync(() => {
+              sources.delete(name)
+              readers.delete(name)
+            }),
+          setCluster: (state) =>
+            Effect.sync(() => {
+              cluster = state
+            })
+        })
+      })
+    )
+}
+
+const timestamp = Effect.map(DateTime.now, DateTime.formatIso)
+
+const listSnapshot = (state: ListState, age: Duration.Duration | undefined): ListSnapshot => {
+  const { maxAgeSeconds } = state
+  const ageSeconds = age === undefined ? null : Duration.toSeconds(age)
+  return {
+    ...state,
+    ageSeconds,
+    isFresh: maxAgeSeconds === null || (ageSeconds !== null && ageSeconds <= maxAgeSeconds)
+  }
+}
+
+/** When a complete full scan was noted, on the monotonic clock, and its age then. */
+interface NotedAge {
+  readonly startedAt: string
+  readonly notedAt: number
+  readonly age: Duration.Duration | undefined
+}
+
+/**
+ * Knows the ages of lists, although the wall clock may be set back: then a list would seem younger than it is. From the moment
+ * when a complete full scan is noted, its age also grows on the monotonic clock, and the higher age counts.
+ */
+const makeAges = () => {
+  const noted = new Map<string, NotedAge>()
+  /** When the last full scans of this process began: the wall-clock time that shows a new one, and the monotonic time. */
+  const begun = new Map<string, { readonly startedAt: string; readonly at: number }>()
+  const note = (source: string, list: ListState, now: DateTime.DateTime, monotonic: number) => {
+    const key = JSON.stringify([source, list.list])
+    const { completeScan, holdsLock, progress } = list
+    if (progress?.kind === "full" && begun.get(key)?.startedAt !== progress.startedAt) {
+      begun.set(key, { startedAt: progress.startedAt, at: monotonic })
+    }
+    if (completeScan === null) return void noted.delete(key)
+    const before = noted.get(key)
+    if (before?.startedAt === completeScan.startedAt) return
+    const age = ageOf({ completeScan: { ...completeScan, certificate: undefined } }, now)
+    const begin = before === undefined || !holdsLock ? undefined : begun.get(key)
+    const own = Duration.millis(begin === undefined ? 0 : monotonic - begin.at)
+    noted.set(key, {
+      startedAt: completeScan.startedAt,
+      notedAt: monotonic,
+      age: age === undefined ? undefined : Duration.max(age, own)
+    })
+  }
+  const of = (source: string, list: ListState, now: DateTime.DateTime, monotonic: number) => {
+    note(source, list, now, monotonic)
+    const before = noted.get(JSON.stringify([source, list.list]))
+    if (list.completeScan === null || before?.age === undefined) return undefined
+    const age = ageOf({ completeScan: { ...list.completeScan, certificate: undefined } }, now)
+    return age === undefined
+      ? undefined
+      : Duration.max(age, Duration.sum(before.age, Duration.millis(monotonic - before.notedAt)))
+  }
+  return { note, of }
+}
+
+/** Returns the state of a source of which nothing is known yet. */
+export const initialState = ({ lists, maxAge, name }: Source, destination: string): SourceState => ({
+  name,
+  destination,
+  state: "starting",
+  isRateShared: null,
+  problem: null,
+  lists: lists.map((list) => ({
+    list: Lists.byName[list].label,
+    rows: null,
+    missing: 0,
+    quarantined: 0,
+    completeScan: null,
+    holder: null,
+    holdsLock: false,
+    headProblem: null,
+    maxAgeSeconds: maxAge === undefined ? null : Duration.toSeconds(maxAge),
+    progress: null,
+    failure: null,
+    stall: null,
+    next: { full: null, window: null, head: null },
+    running: null,
+    generation: null,
+    lastChange: null,
+    consumers: [],
+    overview: null
+  }))
+})
+
+/** Returns the state of a list after its destination was read. */
+export const listFrom = (
+  { completeScan, consumers, generation, headProblem, holder, lastChange, missing, quarantined, rows, running }:
+    ListFreshness,
+  list: ListState
+): ListState => ({
+  ...list,
+  failure: isOver(list.failure, list, completeScan) ? null : list.failure,
+  stall: isOver(list.stall, list, completeScan) ? null : list.stall,
+  rows,
+  missing,
+  quarantined,
+  completeScan: completeScan === undefined ? null : { ...completeScan, certificate: completeScan.certificate ?? null },
+  holder: list.holdsLock ? null : holder ?? null,
+  headProblem: headProblem ?? null,
+  running: running ?? null,
+  generation: generation ?? null,
+  lastChange,
+  consumers
+})
+
+/** Whether this worker is a standby now, and another one has scanned the list since the problem. */
+const isOver = (problem: Problem | null, { holdsLock }: ListState, completeScan: ListFreshness["completeScan"]) =>
+  problem !== null && !holdsLock && completeScan !== undefined &&
+  Date.parse(completeScan.endedAt) > Date.parse(problem.since)
+
+/** Returns the state of a source with one list updated. */
+export const updateList = (state: SourceState, label: string, update: (list: ListState) => ListState): SourceState => ({
+  ...state,
+  lists: state.lists.map((list) => list.list === label ? update(list) : list)
+})
+
+/** Returns a problem. If the reason is the same as before, `since` stays. */
+export const problemOf = (
+  { error, reason }: { readonly error: string; readonly reason: string },
+  before: Problem | null,
+  now: string
+): Problem => ({ reason, message: error, since: before?.reason === reason ? before.since : now })
+
+/** Returns the state of a list after an event of a run. */
+export const listAfter = (event: ScanEvent, list: ListState, now: string): ListState => {
+  // A head pass may run within a full scan, whose progress matters more.
+  if (event.kind === "head" && list.progress?.kind === "full" && event._tag !== "Ended") return list
+  switch (event._tag) {
+    case "Begun": {
+      const { pages, records } = event.progress
+      const expected = event.kind === "full" ? list.completeScan?.certificate?.records ?? null : null
+      return { ...list, progress: { kind: event.kind, startedAt: now, pages, records, expected, waiting: null } }
+    }
+    case "Committed": {
+      const { pages, records } = event.progress
+      return {
+        ...withProgress(list, { pages, records, waiting: null }),
+        stall: event.kind === "full" ? null : list.stall
+      }
+    }
+    case "Waiting":
+      return withProgress(list, {
+        waiting: problemOf(problemAnnotations(event.error), list.progress?.waiting ?? null, now)
+      })
+    case "Filling":
+    case "Restarted":
+      return withProgress(list, { waiting: null })
+    case "Ended":
+      return {
+        ...list,
+        progress: list.progress?.kind === event.kind ? null : list.progress,
+        failure: failureAfter(event, list.failure, now)
+      }
+  }
+}
+
+const withProgress = (list: ListState, change: Partial<Progress>): ListState =>
+  list.progress === null ? list : { ...list, progress: { ...list.progress, ...change } }
+
+/** Returns the failure of a list after a run has ended. A pass does not replace the failure of a full scan. */
+const failureAfter = (
+  { kind, outcome }: Extract<ScanEvent, { readonly _tag: "Ended" }>,
+  before: Failure | null,
+  now: string
+): Failure | null => {
+  if (before?.kind === "full" && kind !== "full") return before
+  const reason = reasonOf(outcome)
+  if (reason === undefined) return before === null || before.kind === kind || kind === "full" ? null : before
+  return { ...problemOf(reason, before?.kind === kind ? before : null, now), kind }
+}
+
+const reasonOf = ({ result }: ScanOutcome | PassOutcome) => {
+  const ended: Result.Result<ReadonlyArray<ScanSummary> | PassSummary, PaymentsError | SinkError> = result
+  if (Result.isFailure(ended)) return problemAnnotations(ended.failure)
+  const heldBack = "kind" in ended.success ? 0 : ended.success.reduce((sum, scan) => sum + scan.heldBack, 0)
+  return heldBack === 0
+    ? undefined
+    : { reason: "HeldBack", error: `${heldBack} rows would be missing at once, so none was marked missing.` }
+}

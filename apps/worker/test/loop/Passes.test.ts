@@ -1,0 +1,60 @@
+/** A worker that runs passes between full scans. */
+import { assert, describe, it } from "@effect/vitest"
+import { rowsOf, temporaryFolder } from "@payments/testkit/programs/RunProgram"
+import { pageOf, scriptedServer } from "@payments/testkit/ScriptedServer"
+import { Duration, Effect, Layer } from "effect"
+import { join } from "node:path"
+import { everyList, makeSource, sourceIn, startSources, testStatus } from "./TestSources.ts"
+
+const every = (interval: Duration.Input) => ({ _tag: "Every", every: Duration.fromInputUnsafe(interval) }) as const
+
+describe("a worker with passes", () => {
+  it.live("finds new records by head passes, reads the last days, and stops head passes if the order is wrong", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "p.db")
+      const ids = Array.from({ length: 20 }, (_, index) => `r${20 - index}`)
+      const days = new Set<string>()
+      const service = yield* scriptedServer((request, response) => {
+        const query = new URL(request.url ?? "", "http://localhost").searchParams
+        const day = query.get("settlementDate")
+        if (day !== null) days.add(day)
+        const records = day === null ? ids.map((id) => `{"id":"${id}"}`) : []
+        const isFirst = !query.has("cursor")
+        pageOf(response, isFirst ? records.slice(0, 10) : records.slice(10), isFirst && day === null ? "next" : null)
+      })
+      const source = makeSource("one", service.url, file, {
+        lists: ["invoices"],
+        order: "newest-first",
+        // No second full scan begins while a head pass has to find the new record.
+        full: every("30 seconds"),
+        head: { pages: 1, schedule: every("1 second") },
+        window: { days: 3, schedule: every("1 second") }
+      })
+      const has = (id: string) => rowsOf(file, "SELECT id FROM invoices").some((row) => row["id"] === id)
+      const scansOf = (kind: string) =>
+        Number(rowsOf(file, `SELECT count(*) AS n FROM scans WHERE kind = '${kind}'`)[0]?.["n"])
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { until } = yield* startSources([source])
+        yield* until((now) => everyList(sourceIn(now, "one"), ({ completeScan }) => completeScan !== null))
+        ids.unshift("new")
+        yield* until(() => has("new"))
+        assert.strictEqual(scansOf("full"), 1, "the head pass found it")
+        yield* until(() => days.size >= 3)
+      }))
+      const { until } = yield* startSources([{ ...source, full: every("3 seconds") }])
+      // A worker knows where the last head pass stopped only after the end of one of its own.
+      yield* until((now) => everyList(sourceIn(now, "one"), ({ next }) => next.head !== null))
+      // A record behind the first page, where no head pass reads.
+      ids.splice(15, 0, "behind")
+      const stopped = yield* until((now) => everyList(sourceIn(now, "one"), ({ headProblem }) => headProblem !== null))
+      assert.isTrue(has("behind"))
+      assert.include(
+        sourceIn(stopped, "one")?.lists[0]?.headProblem,
+        "the service does not return the newest records first"
+      )
+      ids.unshift("newer")
+      const full = scansOf("full")
+      yield* until(() => has("newer"))
+      assert.isAbove(scansOf("full"), full, "no head pass ran")
+    }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
+})

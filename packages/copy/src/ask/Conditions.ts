@@ -1,0 +1,129 @@
+/**
+ * Conditions on the fields of records, in the SQL of a destination. They select the same records as the conditions of a listing, and
+ * compare values as those do: amounts as numbers, everything else as text, character by character. A copy has NULL for null and for
+ * an absent field, so `null` selects both. Values are parameters of the statement, so none can become SQL.
+ */
+import type { Lists } from "@payments/core"
+import type { StoredDestination } from "../destination/DestinationUrl.ts"
+import { type Column, columnsOf, storable } from "../plan/Columns.ts"
+
+/** A condition on a field. */
+export type FieldCondition =
+  & {
+    /** The names of the path: those of the field, or that of its column. */
+    readonly path: { readonly names: ReadonlyArray<string>; readonly header: string }
+  }
+  & (
+    | { readonly operator: "present" | "absent" }
+    | {
+      readonly operator: "=" | "!=" | "<" | "<=" | ">" | ">=" | "~"
+      readonly value: string
+      /** Whether the value matches only text. */
+      readonly isText: boolean
+    }
+  )
+
+/** A condition in SQL. */
+export interface SqlCondition {
+  /** Returns the expression. `parameter` is that of the value, such as `$2`. */
+  readonly sql: (parameter: string) => string
+  /** The value, if the condition has one. */
+  readonly value: string | undefined
+}
+
+/** Returns the SQL of a condition on the records of a list, or why there is none. */
+export const sqlCondition = (
+  kind: StoredDestination["_tag"],
+  list: Lists.AnyList,
+  condition: FieldCondition
+): SqlCondition | string => {
+  const column = columnOfPath(list, condition.path.names)
+  if (column === undefined) {
+    return `${list.label} have no column for ${condition.path.header}. Their columns are ${
+      columnsOf(list).map(({ name }) => name).join(", ")
+    }.`
+  }
+  const { name } = column
+  if (!("value" in condition)) {
+    return { sql: () => `${name} IS ${condition.operator === "absent" ? "" : "NOT "}NULL`, value: undefined }
+  }
+  const { operator, value } = condition
+  if (value === "null" && !condition.isText && (operator === "=" || operator === "!=")) {
+    const isNull = `${name} IS NULL`
+    const not = operator === "=" ? "" : "NOT "
+    // A listing compares the text "null" with it too.
+    return column.kind === "text"
+      ? { sql: (parameter) => `${not}(${isNull} OR ${name} = ${parameter})`, value }
+      : { sql: () => `${not}(${isNull})`, value: undefined }
+  }
+  if (operator === "~") return { sql: contains(kind, column), value: storable(value) }
+  const operand = operandOf(kind, column, condition)
+  return operand === undefined
+    ? `${condition.path.header} is ${
+      column.kind === "integer" ? "a whole number: give one of at most 64 bits" : "true or false: compare with = or !="
+    }.`
+    : {
+      sql: (parameter) =>
+        operator === "!="
+          ? `(${name} IS NULL OR ${name} <> ${operand.sql(parameter)})`
+          : `${name} ${operator} ${operand.sql(parameter)}`,
+      value: column.kind === "integer" ? integerOf(value) : storable(value)
+    }
+}
+
+const columnOfPath = (list: Lists.AnyList, names: ReadonlyArray<string>): Column | undefined => {
+  const path = names.join(".")
+  return columnsOf(list).find((column) => column.path.join(".") === path) ??
+    columnsOf(list).find((column) => names.length === 1 && column.name === path)
+}
+
+interface Compared {
+  readonly operator: string
+  readonly value: string
+  readonly isText: boolean
+}
+
+/** Returns the SQL of the value that a column is compared with; undefined if its type cannot have this value or operator. */
+const operandOf = (
+  kind: StoredDestination["_tag"],
+  column: Column,
+  { isText, operator, value }: Compared
+): Pick<SqlCondition, "sql"> | undefined => {
+  switch (column.kind) {
+    case "text":
+      // PostgreSQL compares in the order of its locale unless the statement says otherwise.
+      return { sql: (parameter) => kind === "Postgres" ? `${parameter} COLLATE "C"` : parameter }
+    case "integer":
+      return isText || integerOf(value) === undefined
+        ? undefined
+        : { sql: (parameter) => `CAST(${parameter} AS BIGINT)` }
+    case "boolean":
+      return isText || !/^(true|false)$/.test(value) || !/^!?=$/.test(operator)
+        ? undefined
+        : { sql: (parameter) => `(${parameter} = 'true')` }
+  }
+}
+
+/** Returns the digits of a whole number of at most 64 bits, which may be written as 1e3 or 1000.0; undefined for other text. */
+const integerOf = (text: string): string | undefined => {
+  const [, sign = "", whole = "", fraction = "", exponent = "0"] =
+    /^(-?)(\d{1,30})(?:\.(\d{1,30}))?(?:[eE]([+-]?\d{1,2}))?$/.exec(text) ?? []
+  if (whole === "") return undefined
+  const power = Number(exponent) - fraction.length
+  const digits = BigInt(whole + fraction)
+  const scale = 10n ** BigInt(Math.abs(power))
+  if (power < 0 && digits % scale !== 0n) return undefined
+  const size = power < 0 ? digits / scale : digits * scale
+  const integer = sign === "-" ? -size : size
+  return BigInt.asIntN(64, integer) === integer ? String(integer) : undefined
+}
+
+/** Returns the condition that a column contains the text of a parameter, in upper or lower case. */
+export const contains =
+  (kind: StoredDestination["_tag"], { kind: type, name }: Column) => (parameter: string): string => {
+    const text = type === "text" ? name : `CAST(${name} AS TEXT)`
+    return kind === "Postgres"
+      ? `strpos(lower(${text}), lower(${parameter})) > 0`
+      // `lower` folds the case of ASCII letters only. It is much faster than `folded`, so it folds the texts of only ASCII.
+      : `instr(CASE WHEN length(${text}) = octet_length(${text}) THEN lower(${text}) ELSE folded(${text}) END, folded(${parameter})) > 0`
+  }

@@ -1,0 +1,196 @@
+/**
+ * Searches all lists for a text: through the service's filters, or in all text columns of a destination. Each list has its
+ * own result, so that the failure of one list does not hide the others.
+ */
+import { type ListOperation, Lists, PaymentsApi, type PaymentsError } from "@payments/core"
+import { Effect, Stream } from "effect"
+import * as Destination from "../destination/Destination.ts"
+import { type Column, columnsOf, storable, tableOf } from "../plan/Columns.ts"
+import type { SinkError } from "../port/Sink.ts"
+import type { QueryError } from "../statement/Statement.ts"
+import { contains } from "./Conditions.ts"
+import { queryOpened } from "./Query.ts"
+
+/** A record that has the text. */
+export interface Match {
+  readonly list: Lists.AnyList
+  /** Undefined if the record has no `id` that is a string. */
+  readonly id: string | undefined
+  /** The paths of the fields that have the text, such as `customerDetails.name`. */
+  readonly fields: ReadonlyArray<string>
+  /** The exact text of the record. */
+  readonly raw: string
+  /** Whether two complete scans in a row did not return the row of a destination. */
+  readonly isMissing: boolean
+}
+
+/** The result of one list. */
+export interface Found {
+  readonly list: Lists.AnyList
+  readonly matches: ReadonlyArray<Match>
+  /** Whether these are all matches. */
+  readonly complete: boolean
+  /** Why the list could not be searched, or only in part. */
+  readonly error?: PaymentsError
+}
+
+/** Whether a documented field, such as `customerDetails.name`, may be read. */
+export type Includes = (list: Lists.AnyList, field: string) => boolean
+
+const everyField: Includes = () => true
+
+/** Returns the fields of a list that the service can search for a text. */
+export const searchedFields = (list: Lists.AnyList): ReadonlyArray<string> =>
+  Object.entries<Lists.Filter>(list.filters).filter(([, { type }]) => type === "text").map(([field]) => field)
+
+/**
+ * Searches the lists of the service with each filter that compares text, of the fields that are included. A list has at most
+ * `limit` matches. The results have the order of `Lists.all`.
+ */
+export const findInApi = (
+  text: string,
+  limit: number,
+  includes: Includes = everyField
+): Stream.Stream<Found, never, PaymentsApi> =>
+  Stream.unwrap(Effect.map(PaymentsApi, (api) =>
+    Stream.mapEffect(
+      Stream.fromIterable(Lists.all),
+      // The operations differ only in the types of their records and filters. The search passes both on unchanged.
+      (list) => findInList(list, api[list.name], text, limit, includes),
+      { concurrency: Lists.all.length }
+    )))
+
+const findInList = (
+  list: Lists.AnyList,
+  operation: ListOperation<{ readonly id: string }, object>,
+  text: string,
+  limit: number,
+  includes: Includes
+): Effect.Effect<Found> =>
+  Effect.map(
+    Effect.forEach(
+      searchedFields(list).filter((field) => includes(list, field)),
+      (field) => findByField(list, operation, field, text, limit),
+      { concurrency: "unbounded" }
+    ),
+    (results) => {
+      const byRecord = new Map<string, Match>()
+      for (const match of results.flatMap(({ matches }) => matches)) {
+        const key = match.id === undefined ? `raw:${match.raw}` : `id:${match.id}`
+        const earlier = byRecord.get(key)
+        byRecord.set(
+          key,
+          earlier === undefined ? match : { ...earlier, fields: [...new Set([...earlier.fields, ...match.fields])] }
+        )
+      }
+      const matches = [...byRecord.values()]
+      const error = results.find((result) => result.error !== undefined)?.error
+      return {
+        list,
+        matches: matches.slice(0, limit),
+        complete: matches.length <= limit && results.every(({ complete }) => complete),
+        ...(error === undefined ? {} : { error })
+      }
+    }
+  )
+
+const findByField = (
+  list: Lists.AnyList,
+  operation: ListOperation<{ readonly id: string }, object>,
+  field: string,
+  text: string,
+  limit: number
+): Effect.Effect<Found> => {
+  const matches: Array<Match> = []
+  let complete = false
+  return operation.pages({
+    [field]: text,
+    limit: Math.min(limit, Lists.pageLimit.maximum),
+    prefetch: 0,
+    onBadRecord: "quarantine"
+  }).pipe(
+    Stream.runForEachWhile((page) =>
+      Effect.sync(() => {
+        for (const { id, text: raw } of page.records()) {
+          matches.push({ list, id, fields: [field], raw, isMissing: false })
+        }
+        complete = page.next === null
+        return matches.length < limit
+      })
+    ),
+    Effect.match({
+      onSuccess: () => ({ list, matches, complete }),
+      onFailure: (error) => ({ list, matches, complete: false, error })
+    })
+  )
+}
+
+/**
+ * Whether a field must equal the text, or contain it in upper or lower case. The locale of a PostgreSQL database says which letters
+ * have two cases: with the locale C only those of ASCII.
+ */
+export type Comparison = "equals" | "contains"
+
+/**
+ * Searches all text columns of the lists in a destination whose fields are included, without a request. A list has at most
+ * `limit` matches. Lists that the destination has no table for are left out. A field also equals the text if it has `pseudonym`.
+ */
+export const findInCopy = (
+  destination: Destination.StoredDestination,
+  text: string,
+  limit: number,
+  comparison: Comparison = "equals",
+  includes: Includes = everyField,
+  pseudonym?: string
+): Effect.Effect<ReadonlyArray<Found>, SinkError | QueryError> =>
+  Effect.scoped(Effect.gen(function*() {
+    const reader = yield* Destination.reader(destination)
+    // A destination of an earlier version may lack columns and tables.
+    const tables = (yield* Effect.forEach(Lists.all, (list) =>
+      Effect.map(reader.columns(list), (recorded) => ({
+        list,
+        columns: columnsOf(list).filter(({ kind, name, path }) =>
+          kind === "text" && includes(list, path.join(".")) && recorded.some((column) => column.name === name)
+        )
+      })))).filter(({ columns }) => columns.length > 0)
+    if (tables.length === 0) return []
+    const condition: Condition = comparison === "contains"
+      ? (column) => contains(destination._tag, column)("$1")
+      : pseudonym === undefined
+      ? isEqual
+      : isEqualOrPseudonym
+    const selects = tables.map(({ columns, list }) => {
+      const flags = columns.map((column) => `CASE WHEN ${condition(column)} THEN '1' ELSE '0' END`)
+      return `SELECT * FROM (SELECT '${list.label}' AS list, id, ${flags.join(" || ")} AS flags,
+        CASE WHEN missing_since IS NULL THEN 'no' ELSE 'yes' END AS missing, raw FROM ${tableOf(list)}
+        WHERE ${columns.map(condition).join(" OR ")} LIMIT ${limit + 1}) AS ${tableOf(list)}`
+    })
+    const { rows } = yield* queryOpened(destination, selects.join("\nUNION ALL "), [
+      storable(text),
+      ...comparison === "equals" && pseudonym !== undefined ? [pseudonym] : []
+    ])
+    const matches = new Map(tables.map(({ list }): readonly [string, Array<Match>] => [list.label, []]))
+    yield* Stream.runForEach(Stream.flattenIterable(rows), (cells) =>
+      Effect.sync(() => {
+        const [label = "", id = "", flags = "", missing = "", raw = ""] = cells.map(String)
+        const table = tables.find(({ list }) => list.label === label)
+        if (table === undefined) return
+        matches.get(label)?.push({
+          list: table.list,
+          id,
+          fields: table.columns.filter((_, index) => flags[index] === "1").map(({ path }) => path.join(".")),
+          raw,
+          isMissing: missing === "yes"
+        })
+      }))
+    return tables.map(({ list }): Found => {
+      const all = matches.get(list.label) ?? []
+      return { list, matches: all.slice(0, limit), complete: all.length <= limit }
+    })
+  }))
+
+type Condition = (column: Column) => string
+
+const isEqual: Condition = ({ name }) => `${name} = $1`
+
+const isEqualOrPseudonym: Condition = ({ name }) => `${name} IN ($1, $2)`

@@ -1,0 +1,237 @@
+/**
+ * Ready-made questions about a destination, such as the settled amounts of each day. An answer has a row for each group of
+ * records: their number, the exact sums of their amounts, and in how many of them each amount is null. Rows that the service
+ * no longer returns do not count. No question knows a currency or a unit, because the API's document has none.
+ *
+ * To add a question: add an entry to `questions`.
+ */
+import { Days, Lists } from "@payments/core"
+import { Effect, type Scope, String } from "effect"
+import type { StoredDestination } from "../destination/DestinationUrl.ts"
+import { layoutOf } from "../plan/Columns.ts"
+import type { SinkError } from "../port/Sink.ts"
+import type { QueryResult } from "../statement/QueryResult.ts"
+import { QueryError } from "../statement/Statement.ts"
+import { type FieldCondition, type SqlCondition, sqlCondition } from "./Conditions.ts"
+import { query } from "./Query.ts"
+
+/** A field by which a question groups records: its value, or the day or month at the beginning of a date. */
+export interface Group {
+  readonly field: string
+  readonly part?: "day" | "month"
+}
+
+/** A question. */
+export interface Question {
+  /** The name in kebab case. */
+  readonly name: string
+  readonly description: string
+  readonly list: Lists.AnyList
+  /** The fields by which it groups. Their columns come first in the answer; {@link columnOf} names them. */
+  readonly by: ReadonlyArray<Group>
+  /** The date field that the parameter `month` compares. */
+  readonly monthOf: string
+  /** The parameters, which are all optional. */
+  readonly parameters: ReadonlyArray<{ readonly name: "month"; readonly description: string }>
+  /** What a chart of the answer shows: the columns that name the groups, that of the values, and whether time orders the groups. */
+  readonly chart: { readonly x: ReadonlyArray<string>; readonly y: string; readonly isOverTime: boolean }
+  /** The status of the records that count; undefined if those of every status do. */
+  readonly status: string | undefined
+  /** Returns the statement. `sum` is {@link exactSumIn} of the database. */
+  readonly sql: (sum: (column: string) => string, options?: QuestionOptions) => string
+}
+
+/** What a statement of a question selects. */
+interface QuestionOptions {
+  /** Whether only one month counts, which is the parameter `$1`. */
+  readonly hasMonth?: boolean
+  /** More conditions in SQL. */
+  readonly conditions?: ReadonlyArray<string>
+  /** Whether the groups with the largest first amount come first, also if time would order them. */
+  readonly isLargestFirst?: boolean
+}
+
+/** The values of the parameters. */
+export interface QuestionParameters {
+  /** A month such as `2024-05`. */
+  readonly month?: string | undefined
+  /** Conditions that every record must meet. */
+  readonly where?: ReadonlyArray<FieldCondition> | undefined
+  /** Whether the groups with the largest first amount come first. Otherwise they do unless time orders the groups. */
+  readonly isLargestFirst?: boolean | undefined
+}
+
+/** The length of the part of a date. */
+const lengths = { day: 10, month: 7 } as const
+
+const nameOf = ({ field, part }: Group): string =>
+  `${String.camelToSnake(field)}${part === undefined ? "" : `_${part}`}`
+
+const expressionOf = ({ field, part }: Group): string =>
+  part === undefined ? String.camelToSnake(field) : `substr(${String.camelToSnake(field)}, 1, ${lengths[part]})`
+
+const define = <List extends Lists.AnyList>(
+  name: string,
+  description: string,
+  list: List,
+  monthOf: keyof List["record"]["fields"] & string,
+  by: ReadonlyArray<Group & { readonly field: keyof List["record"]["fields"] }>,
+  status?: string
+): Question => {
+  const { amounts, table } = layoutOf(list)
+  const isOverTime = by.some(({ field, part }) => part !== undefined || field in Lists.dateFields(list))
+  const [first] = amounts
+  const month = expressionOf({ field: monthOf, part: "month" })
+  return {
+    name,
+    description,
+    list,
+    by,
+    monthOf,
+    parameters: [{ name: "month", description: `only records whose ${monthOf} is in this month, such as 2024-05` }],
+    chart: { x: by.map(nameOf), y: first?.name ?? "records", isOverTime },
+    status,
+    sql: (sum, { conditions = [], hasMonth = false, isLargestFirst = !isOverTime } = {}) => {
+      const groups = by.map(expressionOf)
+      const columns = [
+        ...by.map((group) => `${expressionOf(group)} AS ${nameOf(group)}`),
+        "count(*) AS records",
+        ...amounts.flatMap((amount) => [
+          `${sum(amount.name)} AS ${amount.name}`,
+          `count(*) - count(${amount.name}) AS ${amount.name}_null`
+        ])
+      ]
+      // The databases sort nulls differently unless the statement says where they go.
+      const size = `sum(CAST(${first?.name} AS DOUBLE PRECISION))`
+      const order = !isLargestFirst
+        ? groups.flatMap((group) => [`${group} IS NULL`, group])
+        // The order needs no exact sum, and SQLite cannot compare sums beyond 64 bits.
+        : [
+          ...first === undefined ? [] : [`${size} IS NULL, ${size} DESC`],
+          "count(*) DESC",
+          ...groups
+        ]
+      const met = [
+        "missing_since IS NULL",
+        ...hasMonth ? [`${month} = $1`] : [],
+        ...status === undefined ? [] : [`status = '${status}'`],
+        ...conditions
+      ]
+      return `SELECT ${columns.join(", ")} FROM ${table}
+        WHERE ${met.join(" AND ")}
+        GROUP BY ${groups.join(", ")} ORDER BY ${order.join(", ")}`
+    }
+  }
+}
+
+const { invoices, payinSources, payoutRequests } = Lists
+
+/** All questions. */
+export const questions: ReadonlyArray<Question> = [
+  define("settled-by-day", "invoices by settlement date", invoices, "settlementDate", [{ field: "settlementDate" }]),
+  define("settled-by-time", "invoices by settlement date and settlement time", invoices, "settlementDate", [
+    { field: "settlementDate" },
+    { field: "settlementTime" }
+  ]),
+  define("settled-by-month", "invoices by month of settlement", invoices, "settlementDate", [
+    { field: "settlementDate", part: "month" }
+  ]),
+  define("paid-by-day", "invoices by UTC day of the payment", invoices, "paymentDate", [
+    { field: "paymentDate", part: "day" }
+  ]),
+  define("paid-by-method", "invoices by payment method and source", invoices, "paymentDate", [
+    { field: "paymentMethod" },
+    { field: "paymentSource" }
+  ]),
+  define("invoices-by-status", "invoices by status", invoices, "createdAt", [{ field: "status" }]),
+  define(
+    "invoices-by-customer",
+    "invoices by customer document number",
+    invoices,
+    "createdAt",
+    [
+      { field: "customerDocumentNumber" }
+    ]
+  ),
+  define("payouts-by-day", "payout requests by UTC day of creation", payoutRequests, "createdAt", [
+    { field: "createdAt", part: "day" }
+  ]),
+  define("payouts-by-status", "payout requests by status and message", payoutRequests, "createdAt", [
+    { field: "status" },
+    { field: "statusMessage" }
+  ]),
+  define("payouts-by-customer", "payout requests by customer", payoutRequests, "createdAt", [
+    { field: "customerId" }
+  ]),
+  define(
+    "failed-payouts-by-customer",
+    "payout requests with the status failed, by customer and message",
+    payoutRequests,
+    "createdAt",
+    [{ field: "customerId" }, { field: "statusMessage" }],
+    "failed"
+  ),
+  define("sources-by-status", "payin sources by status and message", payinSources, "createdAt", [
+    { field: "status" },
+    { field: "statusMessage" }
+  ])
+]
+
+/** Returns the name of the column of the answer that has the values of a group. */
+export const columnOf = nameOf
+
+/** Whether the text is a month such as `2024-05`. */
+export const isMonth = (text: string): boolean => /^\d{4}-\d{2}$/.test(text) && Days.isDay(`${text}-01`)
+
+/** A statement with its parameters: `$1` is the first. */
+export interface Statement {
+  readonly sql: string
+  readonly parameters: ReadonlyArray<string>
+}
+
+/**
+ * Returns a function that makes the SQL of the exact sum of a column. With `exact_sum`, Node would keep some 90 bytes for each value
+ * until the statement ends, so a question about ten million records would need more memory than a query may.
+ */
+export const exactSumIn = (kind: StoredDestination["_tag"]) => (column: string): string =>
+  kind === "Postgres" ? `sum(${column})` : `from_halves(sum(${column} >> 32), sum(${column} & ${2 ** 32 - 1}))`
+
+/** Returns the statement that {@link answer} runs in a database of this kind. Fails if the list has no column for a condition. */
+export const statementOf = (
+  kind: StoredDestination["_tag"],
+  { list, sql }: Question,
+  { isLargestFirst, month, where = [] }: QuestionParameters = {}
+): Effect.Effect<Statement, QueryError> =>
+  Effect.suspend(() => {
+    const parameters = month === undefined ? [] : [month]
+    const conditions: Array<string> = []
+    for (const condition of where) {
+      const found: SqlCondition | string = sqlCondition(kind, list, condition)
+      if (typeof found === "string") return Effect.fail(new QueryError({ problem: found }))
+      if (found.value !== undefined) parameters.push(found.value)
+      conditions.push(found.sql(`$${parameters.length}`))
+    }
+    return Effect.succeed({
+      sql: sql(exactSumIn(kind), {
+        hasMonth: month !== undefined,
+        conditions,
+        ...isLargestFirst === undefined ? {} : { isLargestFirst }
+      }),
+      parameters
+    })
+  })
+
+/** Returns the statement with its values in place of the parameters, for people. */
+export const withValues = ({ parameters, sql }: Statement): string =>
+  sql.replaceAll(/\$(\d+)/g, (_, number: string) => `'${(parameters[Number(number) - 1] ?? "").replaceAll("'", "''")}'`)
+
+/** Answers a question from a destination. */
+export const answer = (
+  destination: StoredDestination,
+  question: Question,
+  parameters: QuestionParameters = {}
+): Effect.Effect<QueryResult, SinkError | QueryError, Scope.Scope> =>
+  Effect.flatMap(
+    statementOf(destination._tag, question, parameters),
+    (statement) => query(destination, statement.sql, statement.parameters)
+  )

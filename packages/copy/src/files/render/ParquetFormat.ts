@@ -1,0 +1,151 @@
+/**
+ * Parquet in row groups of bounded size. Amounts are INT64, booleans BOOLEAN, and text UTF-8. A date-time of the record (§2)
+ * stays text (`created_at`), and the next column has it as a UTC timestamp in milliseconds (`created_at_utc`), which is null
+ * if the text is not a valid date-time. The last columns are `raw` and the timestamps `first_seen_at`, `changed_at` and
+ * `missing_since`.
+ */
+import { Lists, timestamp } from "@payments/core"
+import { Option } from "effect"
+import { ByteWriter, ParquetWriter } from "hyparquet-writer"
+import { gzipSync, zstdCompressSync } from "node:zlib"
+import { type Column, layoutOf } from "../../plan/Columns.ts"
+import type { FullRow } from "../../store/Store.ts"
+import type { Encoder, Format } from "./Format.ts"
+
+/** A row group ends with the row that reaches either limit. */
+const groupLimit = { rows: 5000, characters: 8 * 1024 * 1024 } as const
+
+const codecs = { none: "UNCOMPRESSED", gzip: "GZIP", zstd: "ZSTD" } as const
+const compressors = {
+  GZIP: (input: Uint8Array): Uint8Array => gzipSync(input),
+  ZSTD: (input: Uint8Array): Uint8Array => zstdCompressSync(input)
+}
+
+type SchemaElement = ConstructorParameters<typeof ParquetWriter>[0]["schema"][number]
+
+/** A column of the file. */
+interface Field {
+  readonly element: SchemaElement
+  readonly value: (row: FullRow) => unknown
+  /** Skip min/max statistics for this column: nobody filters by it. */
+  readonly hasNoStatistics?: boolean
+}
+
+/** Makes an encoder of the list. */
+export const encoder = (list: Lists.AnyList, compress: Format["compress"]): Encoder => {
+  const fields = fieldsOf(list, layoutOf(list).columns)
+  const output = new ByteWriter()
+  const writer = new ParquetWriter({
+    writer: output,
+    schema: [{ name: "record", num_children: fields.length }, ...fields.map(({ element }) => element)],
+    codec: codecs[compress],
+    compressors,
+    createdBy: "payments-read-toolkit"
+  })
+  let group: Array<FullRow> = []
+  let characters = 0
+
+  const writeGroup = () => {
+    // This writer has no asynchronous flush, so the call is complete when it returns.
+    void writer.write({
+      columnData: fields.map(({ element: { name }, hasNoStatistics = false, value }) => ({
+        name,
+        data: group.map(value),
+        statistics: !hasNoStatistics,
+        offsetIndex: false
+      })),
+      rowGroupSize: group.length
+    })
+    group = []
+    characters = 0
+  }
+  const takeBytes = () => {
+    const bytes = output.getBytes().slice()
+    output.index = 0
+    return bytes
+  }
+
+  return {
+    write: (rows) => {
+      for (const row of rows) {
+        group.push(row)
+        characters += row.raw.length
+        if (group.length >= groupLimit.rows || characters >= groupLimit.characters) writeGroup()
+      }
+      return takeBytes()
+    },
+    end: () => {
+      if (group.length > 0) writeGroup()
+      void writer.finish()
+      return takeBytes()
+    }
+  }
+}
+
+/** Returns the columns of a file that is rendered with these columns of the list's table. */
+export const fieldsOf = (list: Lists.AnyList, columns: ReadonlyArray<Column>): ReadonlyArray<Field> => [
+  ...columns.flatMap((column) => fieldsOfColumn(column, Lists.dateFields(list))),
+  { element: text("raw", "REQUIRED"), value: ({ raw }) => raw, hasNoStatistics: true },
+  { element: instant("first_seen_at"), value: ({ firstSeenAt }) => instantOf(firstSeenAt) },
+  { element: instant("changed_at"), value: ({ changedAt }) => instantOf(changedAt) },
+  { element: instant("missing_since"), value: ({ missingSince }) => instantOf(missingSince) }
+]
+
+/**
+ * Returns the file's columns for one column of the table. A day such as `settlement_date` has no time zone, so it gets no
+ * timestamp.
+ */
+const fieldsOfColumn = (column: Column, dates: ReturnType<typeof Lists.dateFields>): ReadonlyArray<Field> => {
+  const { name, path: [field, inner] } = column
+  const own: Field = { element: elementOf(column), value: ({ cells }) => cellOf(column, cells[name]) }
+  return inner === undefined && dates[field] === "dateTime"
+    ? [own, { element: instant(`${name}_utc`), value: ({ cells }) => instantOf(cells[name]) }]
+    : [own]
+}
+
+const elementOf = ({ kind, name }: Column): SchemaElement => {
+  switch (kind) {
+    case "text":
+      return text(name, name === "id" ? "REQUIRED" : "OPTIONAL")
+    case "integer":
+      return { name, type: "INT64", repetition_type: "OPTIONAL" }
+    case "boolean":
+      return { name, type: "BOOLEAN", repetition_type: "OPTIONAL" }
+  }
+}
+
+const text = (name: string, repetition_type: "REQUIRED" | "OPTIONAL"): SchemaElement => ({
+  name,
+  type: "BYTE_ARRAY",
+  converted_type: "UTF8",
+  logical_type: { type: "STRING" },
+  repetition_type
+})
+
+const instant = (name: string): SchemaElement => ({
+  name,
+  type: "INT64",
+  converted_type: "TIMESTAMP_MILLIS",
+  logical_type: { type: "TIMESTAMP", isAdjustedToUTC: true, unit: "MILLIS" },
+  repetition_type: "OPTIONAL"
+})
+
+const cellOf = ({ kind }: Column, cell: unknown): unknown => {
+  if (cell === null || cell === undefined) return null
+  switch (kind) {
+    case "text":
+      return cell
+    case "integer":
+      return BigInt(cell as number) // the type of a stored integer cell
+    case "boolean":
+      return Boolean(cell)
+  }
+}
+
+const instantOf = (cell: unknown): Date | null =>
+  typeof cell === "string"
+    ? Option.match(timestamp(cell), {
+      onNone: () => null,
+      onSome: ({ epochMilliseconds }) => new Date(epochMilliseconds)
+    })
+    : null

@@ -1,0 +1,142 @@
+/** The public surface of `@payments/copy`. */
+export { generationSince } from "./ask/BegunGeneration.ts"
+export { type ColumnValues, columnValues } from "./ask/ColumnValues.ts"
+export type { FieldCondition } from "./ask/Conditions.ts"
+export {
+  BeyondLastChange,
+  type ChangeBatch,
+  changesAfter,
+  ChangesLost,
+  ChangesRemoved,
+  describeGeneration,
+  isConsumerName,
+  moveConsumer,
+  type MoveError,
+  OtherGeneration,
+  requireCurrent,
+  requirePosition
+} from "./ask/Consumers.ts"
+export {
+  comparedLists,
+  type ComparedTotals,
+  type ListComparison,
+  type MemberDifference,
+  type RecordDifference,
+  recordDifferences,
+  type TotalDifference,
+  totalDifferences
+} from "./ask/Diff.ts"
+export { type Excerpt, excerptTables, queryExcerpt } from "./ask/Excerpt.ts"
+export {
+  type Comparison,
+  findInApi,
+  findInCopy,
+  type Found,
+  type Includes,
+  type Match,
+  searchedFields
+} from "./ask/Find.ts"
+export { ChangesBeginLater, current, MissingRowsRemoved, pointAt, type PointInTime } from "./ask/PointInTime.ts"
+export { query } from "./ask/Query.ts"
+export * as Questions from "./ask/Questions.ts"
+export { type HeldBack, prune, type Pruned, type Retention } from "./ask/Retention.ts"
+export {
+  type Difference,
+  exportedLists,
+  unfilledColumns,
+  type Verified,
+  verify,
+  verifyAgainstApi
+} from "./ask/Verify.ts"
+export * as Destination from "./destination/Destination.ts"
+export { copyFile } from "./files/FileSink.ts"
+export { Manifest } from "./files/Manifest.ts"
+export { type FileDifference, verifyFiles } from "./files/VerifyFiles.ts"
+export { makeFolder, replaceFile } from "./filesystem/AtomicFile.ts"
+export { denialProblem } from "./filesystem/Permission.ts"
+export { realPathOf } from "./filesystem/RealPath.ts"
+export { systemProblem } from "./filesystem/SystemProblem.ts"
+export { writeProblem } from "./filesystem/WriteProblem.ts"
+export { erase, type Erased, type EraseOptions, previewErasure } from "./personal/Erase.ts"
+export { type OpenPersonal, openPersonal, whilePersonalDataChanges } from "./personal/OpenPersonal.ts"
+export type { RedactionProgress } from "./personal/Redaction.ts"
+export {
+  previewRewrite,
+  rewrite,
+  type RewriteOptions,
+  type RewritePreview,
+  type Rewritten
+} from "./personal/Rewrite.ts"
+export {
+  bothRuleWords,
+  type FieldAction,
+  type FieldChange,
+  hasPseudonyms,
+  keepAll,
+  keyCheck,
+  keyCheckIn,
+  nameOf as ruleNameOf,
+  type PersonalRule,
+  pseudonym,
+  pseudonymOnce,
+  ruleWords
+} from "./personal/Rule.ts"
+export type { Criterion } from "./personal/Suppression.ts"
+export { Certificate } from "./port/Certificate.ts"
+export {
+  type Generation,
+  type GenerationReason,
+  isLost,
+  type KnownChange,
+  type Lineage,
+  type Numbered
+} from "./port/Generations.ts"
+export type { ConsumerState, ListFreshness, Overview } from "./port/ListFreshness.ts"
+export { scanDefaults } from "./port/ScanDefaults.ts"
+export * as SinkReason from "./port/Sink.ts"
+export {
+  type Batch,
+  type PassKind,
+  type ScanKind,
+  type ScanProgress,
+  type ScanRequest,
+  type ScanSession,
+  type ScanStart,
+  Sink,
+  SinkError
+} from "./port/Sink.ts"
+export * as PostgresUrl from "./postgres/PostgresUrl.ts"
+export { makeSourceGuard, type SourceGuard } from "./scan/MerchantGuard.ts"
+export type { PassSummary } from "./scan/Passes.ts"
+export {
+  type ListScanner,
+  openScanner,
+  type PartsOptions,
+  type PassOutcome,
+  scan,
+  scanAll,
+  scanAllParts,
+  type ScanEvent,
+  type ScanOptions,
+  type ScanOutcome,
+  scanParts,
+  type ScanSummary
+} from "./scan/Scan.ts"
+export { requestOf } from "./sqlite/ChildRequest.ts"
+export { ProcessStart, startAhead } from "./sqlite/FileQuery.ts"
+export { lockFile } from "./sqlite/SqliteClient.ts"
+export type { QueryResult } from "./statement/QueryResult.ts"
+export { QueryError } from "./statement/Statement.ts"
+export { suggestion, type UnknownName, unknownName } from "./statement/Suggestion.ts"
+export { type Table, type TableColumn, tables } from "./statement/Tables.ts"
+export * as Stdout from "./stdout/Stdout.ts"
+export { systemCodeOf } from "./stdout/Stdout.ts"
+export { ageOf, freshnessOf, heldBackText, isFresh, overviewOf } from "./store/Freshness.ts"
+export type { Erasure, RedactedCounts } from "./store/RedactionStore.ts"
+export type { ChangeRow, FullRow, Maintenance, QuarantinedRow, Reader } from "./store/Store.ts"
+export type { Cell } from "./text/Cell.ts"
+export { namesForLogs, namesForTerminal } from "./text/FieldNames.ts"
+export { type FieldPath, intended, pathText, readPath, readPaths, unquoted } from "./text/FieldPath.ts"
+export { folded } from "./text/Folded.ts"
+export { nearest } from "./text/Nearest.ts"
+export { printable } from "./text/Printable.ts"

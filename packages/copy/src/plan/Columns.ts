@@ -1,0 +1,170 @@
+/**
+ * Derives the columns of a list's table from the fields of its record (§2). Names are in snake case, embedded objects are
+ * flattened, strings are text columns, and amounts are 64-bit integers. The exact text in `raw` has everything that the
+ * columns cannot store.
+ */
+import { Lists, membersOf } from "@payments/core"
+import { String } from "effect"
+import { storedName } from "../text/FieldNames.ts"
+
+/** A typed column. */
+export interface Column {
+  readonly name: string
+  readonly kind: Lists.FieldMeaning["kind"]
+  readonly path: Lists.FieldMeaning["path"]
+}
+
+/** A column of a list's table, as the destination has recorded it. */
+export interface RecordedColumn {
+  /** The list's name, as on the command line. */
+  readonly list: string
+  readonly name: string
+  /** The kind of a {@link Column}, or one that only a later program knows. */
+  readonly kind: string
+  /** Rows with this number or a higher one may lack the column's value. Undefined if every row has it. */
+  readonly unfilledFrom: number | undefined
+}
+
+/** Returns the name of a list's table. */
+export const tableOf = (list: Lists.AnyList): string => String.camelToSnake(list.name)
+
+/** The value of a column. */
+export type Cell = string | number | null
+
+/** The mapping of a list's records to rows. */
+export interface Layout {
+  readonly table: string
+  /** All columns, `id` first. */
+  readonly columns: ReadonlyArray<Column>
+  readonly amounts: ReadonlyArray<Column>
+  /** Returns the paths of a record's undocumented fields. A path that does not look like a name is replaced by `(other)`. */
+  readonly undocumentedIn: (record: unknown) => ReadonlyArray<string>
+}
+
+const layouts = new Map<Lists.AnyList, Layout>()
+
+/** Returns the layout of a list. */
+export const layoutOf = (list: Lists.AnyList): Layout => {
+  const known = layouts.get(list)
+  if (known !== undefined) return known
+  const columns = columnsOf(list)
+  const layout: Layout = {
+    table: tableOf(list),
+    columns,
+    amounts: columns.filter(({ kind }) => kind === "integer"),
+    undocumentedIn: undocumentedFields(columns)
+  }
+  layouts.set(list, layout)
+  return layout
+}
+
+const undocumentedFields = (columns: ReadonlyArray<Column>) => {
+  const fields = new Map<string, Set<string> | undefined>()
+  for (const { path: [field, inner] } of columns) {
+    const inners = fields.get(field)
+    fields.set(field, inner === undefined ? undefined : (inners ?? new Set()).add(inner))
+  }
+  return (record: unknown): ReadonlyArray<string> => {
+    let paths: Set<string> | undefined
+    if (typeof record !== "object" || record === null) return none
+    for (const field in record) {
+      const inners = fields.get(field)
+      if (inners === undefined) {
+        if (!fields.has(field)) (paths ??= new Set()).add(storedName(field))
+        continue
+      }
+      const value = memberOf(record, field)
+      if (typeof value !== "object" || value === null) continue
+      for (const inner in value) {
+        if (!inners.has(inner)) (paths ??= new Set()).add(`${field}.${storedName(inner)}`)
+      }
+    }
+    return paths === undefined ? none : [...paths]
+  }
+}
+
+const none: ReadonlyArray<string> = []
+
+/** Returns the columns of a list, `id` first, in the document's order. */
+export const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> =>
+  Lists.fieldMeanings(list).map(({ kind, path }) => ({ name: path.map(String.camelToSnake).join("_"), kind, path }))
+
+/** Returns a record's value for a column: null if the field is absent, null or of another type. */
+export const valueOf = (column: Column, record: unknown): Cell => cellOf(column.kind, fieldOf(column, record))
+
+/**
+ * Returns a record's cells in the order of the columns, and the number of cells in which characters were replaced because not
+ * every database can store them.
+ */
+export const cellsOf = (
+  { columns }: Layout,
+  record: unknown
+): { readonly cells: ReadonlyArray<Cell>; readonly replaced: number } => {
+  let replaced = 0
+  const cells = columns.map((column) => {
+    const value = fieldOf(column, record)
+    const cell = cellOf(column.kind, value)
+    if (typeof cell === "string" && cell !== value) replaced++
+    return cell
+  })
+  return { cells, replaced }
+}
+
+const cellOf = (kind: Column["kind"], value: unknown): Cell => {
+  switch (kind) {
+    case "text":
+      return typeof value === "string" ? storable(value) : null
+    case "integer":
+      return typeof value === "number" && Number.isSafeInteger(value) ? value : null
+    case "boolean":
+      return typeof value === "boolean" ? Number(value) : null
+  }
+}
+
+/** Returns the values of a record's amount columns, with NaN for null. */
+export const amountsOf = ({ amounts }: Layout, record: unknown): ReadonlyArray<number> =>
+  amounts.map((column) => {
+    const value = valueOf(column, record)
+    return typeof value === "number" ? value : Number.NaN
+  })
+
+/**
+ * Returns the record for columns and sums, in which each amount that parsing has rounded to an integer
+ * (`9007199254740990.6`) is null. A record with such an amount does not decode, so it is quarantined. `text` is the record's
+ * exact text.
+ */
+export const withoutRoundedAmounts = ({ amounts }: Layout, record: unknown, text: string): unknown => {
+  if (typeof record !== "object" || record === null || Array.isArray(record)) return record
+  // Parsing does not round integers of up to 15 digits.
+  if (!/\d[.eE]|\d{16}/.test(text)) return record
+  const members = membersOf(text)
+  const rounded = amounts.map(({ path: [field] }) => field).filter((field) => {
+    const value = memberOf(record, field)
+    return typeof value === "number" && significant(`${value}`) !== significant(members.get(field) ?? "")
+  })
+  return rounded.length === 0 ? record : { ...record, ...Object.fromEntries(rounded.map((field) => [field, null])) }
+}
+
+/** Returns the significant digits of a number. A rounded number has other digits than its source text. */
+const significant = (number: string): string => {
+  const digits = number.replace(/[eE].*$/, "").replaceAll(/\D/g, "")
+  let from = 0
+  while (digits[from] === "0") from++
+  // A regular expression would take quadratic time, because it restarts at every inner zero.
+  let to = digits.length
+  while (to > from && digits[to - 1] === "0") to--
+  return digits.slice(from, to)
+}
+
+const fieldOf = ({ path: [field, inner] }: Column, record: unknown): unknown => {
+  const outer = memberOf(record, field)
+  return inner === undefined ? outer : memberOf(outer, inner)
+}
+
+/** Returns text that every database can store. NUL is not valid in every database, and a lone surrogate has no UTF-8 form. */
+export const storable = (text: string): string =>
+  text.isWellFormed() && !text.includes("\0") ? text : text.toWellFormed().replaceAll("\0", "\ufffd")
+
+/** Reads a member. Parsed JSON has no getters, and no documented field has the name of a member of `Object.prototype`. */
+const memberOf = (value: unknown, name: string): unknown =>
+  typeof value === "object" && value !== null ? (value as { readonly [name: string]: unknown })[name] : undefined

@@ -1,0 +1,102 @@
+/** The figures that `Freshness.ts` reads from a destination: plain data, without personal data. */
+import type { Certificate } from "./Certificate.ts"
+import type { Generation } from "./Generations.ts"
+
+/** The state of a list in a destination. */
+export interface ListFreshness {
+  /** The list's name, as on the command line. */
+  readonly list: string
+  /** All rows, missing ones included. Exact unless another program has removed rows, which `verify` detects. */
+  readonly rows: number
+  /** The exact number of rows that are marked missing. */
+  readonly missing: number
+  /**
+   * The records that the last complete full scan has quarantined, or a later one that has quarantined more. Before the first
+   * complete full scan: those of complete parts, if they are more.
+   */
+  readonly quarantined: number
+  /** The last complete full scan. Undefined before the first. */
+  readonly completeScan: {
+    readonly scan: number
+    /** The age of the list counts from here. */
+    readonly startedAt: string
+    readonly endedAt: string
+    /** Undefined if another program has altered its text. */
+    readonly certificate: Certificate | undefined
+  } | undefined
+  /** The full scan that is running or was interrupted, or else such a scan of a part. It is interrupted without a `holder`. */
+  readonly running: {
+    readonly scan: number
+    /** `full` or `part`. */
+    readonly kind: string
+    readonly startedAt: string
+    readonly pages: number
+    readonly records: number
+  } | undefined
+  /** The process that has the list's lock, its machine and the start of its lock. Undefined if no process has it. */
+  readonly holder: string | undefined
+  /** Why head passes of the list were stopped. */
+  readonly headProblem: string | undefined
+  /** The current generation of the destination. Undefined in a destination of a version without generations. */
+  readonly generation: Generation | undefined
+  /** The number of the last change of any list. */
+  readonly lastChange: number
+  /** The consumers of changes. Each reads the changes of all lists. */
+  readonly consumers: ReadonlyArray<ConsumerState>
+}
+
+/** A named reader of changes, as the destination knows it. */
+export interface ConsumerState {
+  readonly name: string
+  /** The generation of its position. Undefined in a destination of a version without generations. */
+  readonly generation: string | undefined
+  /** The number of the last change that it has acknowledged. */
+  readonly position: number
+  /**
+   * The number of changes after its position, of all lists. Undefined if the destination is in a later generation: the consumer
+   * reads nothing until it has said where it stands.
+   */
+  readonly lag: number | undefined
+  readonly movedAt: string
+}
+
+/** The number of changes of one kind on one UTC day. */
+export interface ChangeCount {
+  /** The day as `YYYY-MM-DD`. */
+  readonly day: string
+  readonly kind: "insert" | "update" | "missing" | "returned"
+  readonly changes: number
+}
+
+/** The rows of a list with one status. */
+export interface StatusTotal {
+  /** The first {@link longestStatus} characters of the status. Null if a row has none. */
+  readonly status: string | null
+  readonly rows: number
+  /** The exact sums of the amount columns, as digits. */
+  readonly sums: { readonly [column: string]: string }
+}
+
+/** The rows of a list by status. */
+export interface StatusTotals {
+  /** The most frequent statuses first, at most {@link mostStatuses}. */
+  readonly statuses: ReadonlyArray<StatusTotal>
+  /** The rows with any other status. */
+  readonly other: Omit<StatusTotal, "status">
+}
+
+/** The length of a status in characters at which it is cut. Statuses with the same beginning count as one. */
+export const longestStatus = 100
+/** The number of statuses that are counted by name. */
+export const mostStatuses = 20
+
+/** Figures of a list for charts. */
+export interface Overview {
+  readonly at: string
+  /** The changes of the last 30 days in UTC, today included, the oldest day first. */
+  readonly days: ReadonlyArray<{ readonly day: string } & { readonly [Kind in ChangeCount["kind"]]: number }>
+  /** The rows that are not missing, by status, with the exact sums of the amount columns. */
+  readonly statuses: StatusTotals["statuses"]
+  /** The rows with any other status than the 20 most frequent ones. */
+  readonly otherStatuses: StatusTotals["other"]
+}

@@ -1,0 +1,27 @@
+/** Connections to PostgreSQL, as `@payments/copy/postgres`. Import it dynamically: it loads the driver. */
+export {
+  copyToTable,
+  copyToTablePromise,
+  type TableCopied,
+  TableCopyError,
+  type TableCopyOptions
+} from "./ask/TableCopy.ts"
+export { Unavailable } from "./port/Sink.ts"
+export { timeoutDetached } from "./port/Timeouts.ts"
+export { accessProblem } from "./postgres/PostgresAccess.ts"
+export {
+  connect,
+  iso,
+  layerSqlClient,
+  openSession,
+  type PostgresClient,
+  type ProbeSettings,
+  type Query,
+  reasonOf,
+  type Session,
+  texts
+} from "./postgres/PostgresClient.ts"
+export { quoted, rateLimitTable } from "./postgres/PostgresSchema.ts"
+export { type PostgresSettings, settingsOf } from "./postgres/PostgresSettings.ts"
+export { parse, type PostgresUrl } from "./postgres/PostgresUrl.ts"
+export type { Row } from "./store/Rows.ts"

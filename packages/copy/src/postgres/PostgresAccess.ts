@@ -1,0 +1,37 @@
+/** Whether this user may write into a schema of PostgreSQL. Only reads the server's catalog. */
+import { Effect, Option } from "effect"
+import { Denied, Failed, type SinkError, type SinkReason } from "../port/Sink.ts"
+import { isCurrent } from "../store/Evolution.ts"
+import { connect } from "./PostgresClient.ts"
+import { deniedMigration, pendingIn, readOnly, readOnlyProblem } from "./PostgresSchema.ts"
+import { settingsOf } from "./PostgresSettings.ts"
+import type { PostgresUrl } from "./PostgresUrl.ts"
+
+/** The tables of a schema: `SELECT`, `INSERT`, `UPDATE` and `DELETE` are needed on all of them. Only their owner may change them. */
+const query = `SELECT ${readOnly} AS read_only,
+  CASE WHEN s.oid IS NULL THEN has_database_privilege(current_database(), 'CREATE')
+  ELSE has_schema_privilege(s.oid, 'USAGE') AND coalesce((
+    SELECT bool_and(has_table_privilege(t.oid, 'SELECT') AND has_table_privilege(t.oid, 'INSERT')
+      AND has_table_privilege(t.oid, 'UPDATE') AND has_table_privilege(t.oid, 'DELETE'))
+    FROM pg_class AS t WHERE t.relnamespace = s.oid AND t.relkind IN ('r', 'p')
+  ), has_schema_privilege(s.oid, 'CREATE')) END AS may_write,
+  has_schema_privilege(s.oid, 'CREATE') AND (
+    SELECT bool_and(pg_has_role(t.relowner, 'USAGE')) FROM pg_class AS t WHERE t.relnamespace = s.oid AND t.relkind IN ('r', 'p')
+  ) AS may_migrate
+  FROM (SELECT $1::text AS name) AS given LEFT JOIN pg_namespace AS s ON s.nspname = given.name`
+
+/** Returns why an export could not write into the schema, or undefined if it could. */
+export const accessProblem = (url: PostgresUrl): Effect.Effect<SinkReason | undefined, SinkError> =>
+  Effect.scoped(Effect.gen(function*() {
+    const client = yield* connect(yield* settingsOf(url))
+    const [row] = yield* client.once(query, [url.schema])
+    const refusal = readOnlyProblem(row)
+    if (refusal !== undefined) return refusal
+    if (row?.["may_write"] !== true) return new Failed({ code: "42501" })
+    if (row["may_migrate"] === true) return undefined
+    // Another check reports a schema that is not a destination of this program.
+    const pending = yield* Effect.option(pendingIn(client, url.schema))
+    return Option.isSome(pending) && pending.value.from > 0 && !isCurrent(pending.value)
+      ? new Denied({ problem: deniedMigration(pending.value) })
+      : undefined
+  }))

@@ -1,0 +1,64 @@
+/**
+ * Runs one statement over a PostgreSQL destination, in a read-only transaction. A cursor accepts only a statement that
+ * reads. The server converts the columns to text, because only the server knows every type exactly.
+ */
+import { PgTypes } from "@effect/sql-pg"
+import { Effect, Option, type Scope, Stream } from "effect"
+import type { SinkError } from "../port/Sink.ts"
+import type { QueryResult } from "../statement/QueryResult.ts"
+import { QueryError, trimStatementEnd } from "../statement/Statement.ts"
+import type { Cell } from "../text/Cell.ts"
+import { connect } from "./PostgresClient.ts"
+import { quoted, requireReadable } from "./PostgresSchema.ts"
+import { settingsOf } from "./PostgresSettings.ts"
+import type { PostgresUrl } from "./PostgresUrl.ts"
+
+const { bool, float4, float8, int2, int4, int8, numeric, oid } = PgTypes.OID
+const numbers: ReadonlySet<number> = new Set([int2, int4, int8, float4, float8, numeric, oid])
+
+/** Limits of one FETCH. Long rows are fetched in smaller numbers. */
+const fetchLimit = { rows: 500, characters: 1_000_000 }
+
+/** Runs a statement over a schema that exists. The cursor stays open until the scope closes. */
+export const query = Effect.fnUntraced(function*(
+  url: PostgresUrl,
+  sql: string,
+  parameters: ReadonlyArray<string> = []
+): Effect.fn.Return<QueryResult, SinkError | QueryError, Scope.Scope> {
+  const settings = yield* settingsOf(url)
+  const client = yield* connect(settings)
+  yield* requireReadable(client, settings.schema)
+  const run = yield* client.readOnly(sql)
+  yield* run(`SET LOCAL search_path TO ${quoted(settings.schema)}, public`)
+  for (const setting of ["DateStyle TO ISO", "TimeZone TO 'UTC'", "IntervalStyle TO iso_8601", "bytea_output TO hex"]) {
+    yield* run(`SET LOCAL ${setting}`)
+  }
+  // Declare the statement as the user typed it first, so that positions in the server's messages fit that text.
+  yield* run(`DECLARE typed NO SCROLL CURSOR FOR ${sql}`, parameters)
+  const { fields } = yield* run("FETCH 0 FROM typed")
+  yield* run("CLOSE typed")
+  if (fields.length === 0) return yield* new QueryError({ problem: "The query has no columns." })
+  const names = fields.map((_, index) => `c${index}`)
+  yield* run(
+    `DECLARE exact NO SCROLL CURSOR FOR SELECT ${names.map((name) => `${name}::text`).join(", ")}
+    FROM (${trimStatementEnd(sql)}\n) AS query (${names.join(", ")})`,
+    parameters
+  )
+  const rows = Stream.paginate(1, (count) =>
+    Effect.map(run(`FETCH ${count} FROM exact`), ({ rows: found }) => {
+      const cells = found.map((row) => fields.map(({ dataTypeId }, index) => cellOf(row[`c${index}`], dataTypeId)))
+      let characters = 0
+      for (const row of found) for (const name of names) characters += String(row[name] ?? "").length
+      const rowLength = Math.max(1, characters / Math.max(1, found.length))
+      const next = Math.max(1, Math.min(fetchLimit.rows, count * 4, Math.floor(fetchLimit.characters / rowLength)))
+      return [found.length === 0 ? [] : [cells], found.length < count ? Option.none() : Option.some(next)] as const
+    }))
+  return { columns: fields.map(({ name }) => name), rows }
+})
+
+const cellOf = (value: unknown, type: number): Cell => {
+  if (value === null || value === undefined) return null
+  const text = String(value)
+  // JSON has no NaN and no Infinity.
+  return type === bool || (numbers.has(type) && /^-?\d/.test(text)) ? { json: text } : text
+}

@@ -1,0 +1,175 @@
+/** Converts pages for a destination. A converted page has only the data that a destination needs. */
+import {
+  type Lists,
+  merchantIdOf,
+  type Page,
+  type PageRecord,
+  parseText,
+  type Position,
+  recordProblem
+} from "@payments/core"
+import type { Redactor } from "../personal/OpenPersonal.ts"
+import type { RedactedText } from "../personal/Rule.ts"
+import { amountsOf, layoutOf, withoutRoundedAmounts } from "../plan/Columns.ts"
+import { countPath } from "../plan/ScanTotals.ts"
+import type { BatchRecord, Problem } from "../port/Sink.ts"
+
+/** A page for a destination, without the parsed values, so that they can be freed while the page is in a queue. */
+export interface ReadPage {
+  readonly records: ReadonlyArray<BatchRecord>
+  /** The number of records with each undocumented field, by its path. */
+  readonly undocumented: ReadonlyMap<string, number>
+  readonly next: Position.Position | null
+  readonly attempts: number
+  /** The total length of the records' texts. */
+  readonly characters: number
+  /** The different merchant ids in its records (§2.4). */
+  readonly merchants: ReadonlyArray<string>
+  readonly keyFingerprint: Page<unknown>["keyFingerprint"]
+  /** The numbers of its request and its answer in the order of all requests and answers of its source. */
+  readonly requested: number
+  readonly received: number
+}
+
+/** The numbers of a request and its answer. */
+export type RequestOrder = Pick<ReadPage, "requested" | "received">
+
+/** A page of any list: each decoded record has an id. */
+type AnyPage = Page<{ readonly id: string }>
+
+/**
+ * Makes a function that converts the pages of a list. The redactor applies to what is written. The merchant ids and the names of
+ * undocumented fields are those of the page before it, without the names in records of erased persons.
+ */
+export const toReadPage = (list: Lists.AnyList, redactor: Redactor) => {
+  const layout = layoutOf(list)
+  return (page: AnyPage, order: RequestOrder): ReadPage => {
+    const undocumented = new Map<string, number>()
+    let characters = 0
+    const records = page.records().map((record) => {
+      const redacted = redactor.redact(record.text)
+      // A name may be a value of an erased person.
+      if (redacted.isErased !== true) {
+        for (const path of layout.undocumentedIn(record.value)) countPath(undocumented, path, 1)
+      }
+      characters += redacted.text.length
+      return withText(list, record, redacted, redactor)
+    })
+    return {
+      records,
+      undocumented,
+      next: page.next,
+      attempts: page.attempts,
+      characters,
+      merchants: merchantsOf(list, page),
+      keyFingerprint: page.keyFingerprint,
+      ...order
+    }
+  }
+}
+
+/** Returns the records of a page, in the order of the page. */
+export const toBatchRecords = (
+  list: Lists.AnyList,
+  { records }: AnyPage,
+  redactor: Redactor
+): ReadonlyArray<BatchRecord> => records().map((record) => toBatchRecord(list, record, redactor))
+
+/** A record of any list. */
+type AnyRecord = PageRecord<{ readonly id: string }>
+
+/** Converts a record. Quarantines it if its id or its nesting cannot be stored, or if a field needs a decision. */
+export const toBatchRecord = (list: Lists.AnyList, record: AnyRecord, redactor: Redactor): BatchRecord =>
+  withText(list, record, redactor.redact(record.text), redactor)
+
+const withText = (
+  list: Lists.AnyList,
+  record: AnyRecord,
+  { held, text }: RedactedText,
+  redactor: Redactor
+): BatchRecord => {
+  const layout = layoutOf(list)
+  const { problem, value } = text === record.text ? record : redacted(list, record, text, redactor)
+  const storableId = isStorable(record.id) ? record.id : undefined
+  return {
+    id: storableId,
+    text,
+    amounts: amountsOf(layout, problem === undefined ? value : withoutRoundedAmounts(layout, value, text)),
+    problem: isDeeperThan(text, maxLevels)
+      ? tooDeep
+      : problem ??
+        (storableId === undefined ? invalidId : held === undefined ? undefined : { path: held, expected: decision })
+  }
+}
+
+/** Returns the value of a record's new text, and its problem: the rule may have left out the value that had one. */
+const redacted = (list: Lists.AnyList, record: AnyRecord, text: string, { redactDocumented }: Redactor) => ({
+  value: parseText(text),
+  problem: record.problem === undefined ? undefined : recordProblem(list, redactDocumented(record.text).text)
+})
+
+/** What a person has to do about a field that a rule has left out. */
+const decision = "expected a decision: add the field to keep, omit or pseudonymize"
+
+/** Whether every database can store and index the id unchanged. Otherwise the record counts as one without an id. */
+const isStorable = (id: string | undefined): boolean =>
+  id?.isWellFormed() === true && !id.includes("\0") && Buffer.byteLength(id) <= maxIdBytes
+
+/** PostgreSQL's indexes accept 2,704 bytes (https://www.postgresql.org/docs/current/btree.html). */
+const maxIdBytes = 2000
+
+const invalidId: Problem = {
+  path: "id",
+  expected: "expected text of at most 2,000 bytes without NUL that UTF-8 can carry"
+}
+
+/**
+ * The maximum nesting of objects and arrays. SQLite's JSON functions accept 1,000 levels (https://sqlite.org/json1.html),
+ * Python's parser about as many, PostgreSQL's `json` some thousands. One deeper row would make every query over all rows fail.
+ */
+const maxLevels = 500
+
+const tooDeep: Problem = {
+  path: "",
+  expected: "expected at most 500 levels of objects and arrays",
+  isUnstorable: true
+}
+
+/** Whether objects and arrays in the JSON text are nested deeper than the given level. Reads the text once. */
+export const isDeeperThan = (text: string, levels: number): boolean => {
+  // Each level has two brackets.
+  if (text.length <= 2 * levels) return false
+  let depth = 0
+  let isInString = false
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (isInString) {
+      if (code === backslash) at++
+      else if (code === quote) isInString = false
+    } else if (code === quote) isInString = true
+    else if (code === openBrace || code === openBracket) {
+      if (++depth > levels) return true
+    } else if (code === closeBrace || code === closeBracket) depth--
+  }
+  return false
+}
+
+const quote = 0x22, backslash = 0x5c, openBracket = 0x5b, closeBracket = 0x5d, openBrace = 0x7b, closeBrace = 0x7d
+
+/** Returns the different merchant ids in the records of a page, including records that do not decode. */
+export const merchantsOf = ({ merchantIdIn }: Lists.AnyList, { records }: AnyPage): ReadonlyArray<string> => {
+  if (merchantIdIn === undefined) return []
+  const found = new Set<string>()
+  // Most pages have one merchant. Then the addresses differ only in the record's id, and this prefix skips the parsing.
+  let prefix = ""
+  for (const { id, value } of records()) {
+    if (id === undefined || typeof value !== "object" || value === null) continue
+    const paymentUrl: unknown = Object.getOwnPropertyDescriptor(value, merchantIdIn)?.value
+    if (typeof paymentUrl !== "string" || (prefix !== "" && paymentUrl === prefix + id)) continue
+    const merchant = merchantIdOf({ id, paymentUrl })
+    if (merchant === undefined) continue
+    found.add(merchant)
+    prefix = paymentUrl.endsWith(id) ? paymentUrl.slice(0, -id.length) : ""
+  }
+  return [...found]
+}

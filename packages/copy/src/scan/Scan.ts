@@ -1,0 +1,388 @@
+/**
+ * A scan is one complete traversal of a list into a destination, up to the null cursor. If a run is killed, the next one
+ * resumes after the last committed page.
+ */
+import { Lists, Monotonic, PaymentsApi, type PaymentsError, Position } from "@payments/core"
+import { Duration, Effect, Option, type Result, Scope, Semaphore } from "effect"
+import { type OpenPersonal, openPersonal, whilePersonalDataChanges } from "../personal/OpenPersonal.ts"
+import { keepAll, type PersonalRule } from "../personal/Rule.ts"
+import { scanDefaults } from "../port/ScanDefaults.ts"
+import {
+  type Filling,
+  type Part,
+  type PassKind,
+  type ScanProgress,
+  type ScanRequest,
+  type ScanStart,
+  Sink,
+  SinkError,
+  WrongSetting
+} from "../port/Sink.ts"
+import { forgetCommits, forgetDecisions, makeGuard, makeSourceGuard, type SourceGuard } from "./MerchantGuard.ts"
+import { makePageGate, type PageGate } from "./PageGate.ts"
+import { headPass, type PassBegun, type PassContext, type PassSummary, windowPass } from "./Passes.ts"
+import { toReadPage } from "./ReadPage.ts"
+import { firstWait, type LastProgress, recover, type Traversal, type TraversalEvent, traverse } from "./ReadPages.ts"
+
+/** How to scan. */
+export interface ScanOptions {
+  /** Records per page, 1 to 100. Default 100. An interrupted scan with another limit is not resumed. */
+  readonly limit?: number | undefined
+  /** How long to retry a page that keeps failing. Default 15 minutes. */
+  readonly patience?: Duration.Duration | undefined
+  /** Members that are ignored when records are compared, such as `authUrl`, which a service may sign again for each request. */
+  readonly ignoredFields?: ReadonlyArray<string> | undefined
+  /** The share of a list, from 0 to 1, that one scan may mark missing. Default 0.1. Up to 3 rows always, unless it is 0. */
+  readonly missingLimit?: number | undefined
+  /**
+   * Binds the destination to this source, merchant and key too. Use it if the service has moved, or if several merchants belong
+   * in one destination.
+   */
+  readonly rebind?: boolean | undefined
+  /** Whether to fail or to wait while another program writes the list. Default "refuse". */
+  readonly onLocked?: "refuse" | "wait" | undefined
+  /**
+   * The maximum number of records per batch. Default 1,000. A batch has several pages if they arrive during the previous
+   * commit.
+   */
+  readonly largestBatch?: number | undefined
+  /**
+   * Which fields the destination may have. Default: all. A destination has one rule. It is refused with another one, until its
+   * data is rewritten.
+   */
+  readonly personal?: PersonalRule | undefined
+  /** The lists with which the destination was opened. Default: all lists of this program. */
+  readonly lists?: ReadonlyArray<Lists.AnyList> | undefined
+  /**
+   * Shared by all scans and passes of one source while its destination is open, so that another merchant in one list ends all of
+   * them. Default: each call has its own.
+   */
+  readonly sourceGuard?: SourceGuard | undefined
+  /** Called with each event of the scan. */
+  readonly onEvent?: ((event: ScanEvent) => Effect.Effect<void>) | undefined
+}
+
+/** What happens during a full scan, the scan of a part, or a pass. */
+export type ScanEvent =
+  | {
+    readonly _tag: "Begun"
+    readonly list: Lists.ListName
+    readonly kind: "full"
+    readonly part: Part | undefined
+    readonly start: ScanStart
+    readonly progress: ScanProgress
+  }
+  /** The destination lacks values of these columns. They are filled before the first commit. */
+  | { readonly _tag: "Filling"; readonly list: Lists.ListName; readonly kind: "full"; readonly filling: Filling }
+  | PassBegun
+  | TraversalEvent
+  | { readonly _tag: "Ended"; readonly list: Lists.ListName; readonly kind: "full"; readonly outcome: ScanOutcome }
+  | { readonly _tag: "Ended"; readonly list: Lists.ListName; readonly kind: PassKind; readonly outcome: PassOutcome }
+
+/** A scan that reached the end of its list. */
+export interface ScanSummary extends ScanProgress {
+  readonly list: Lists.ListName
+  readonly part: Part | undefined
+  readonly scan: number
+  /** Whether it was resumed, or why not. */
+  readonly start: ScanStart
+  /** Repeated requests of this run. */
+  readonly retries: number
+  /** The duration of this run. */
+  readonly elapsed: Duration.Duration
+}
+
+const defaultLargestBatch = 1000
+
+/** Scans one list into the destination, until the null cursor or an error. Committed rows stay after an error. */
+export const scan = (name: Lists.ListName, options: ScanOptions = {}) =>
+  Effect.suspend(() => scanIn(guardIn(options), name, options))
+
+const guardIn = ({ sourceGuard }: ScanOptions): SourceGuard => sourceGuard ?? makeSourceGuard()
+
+/** Returns the definition of a list with which the destination was opened. */
+const listOf = (name: Lists.ListName, { lists = Lists.all }: ScanOptions): Lists.AnyList =>
+  lists.find((list) => list.name === name) ?? Lists.byName[name]
+
+const scanIn = Effect.fnUntraced(function*(source: SourceGuard, name: Lists.ListName, options: ScanOptions) {
+  const sink = yield* Sink
+  yield* sink.lock(listOf(name, options), options.onLocked ?? scanDefaults.onLocked)
+  return yield* scanLocked(source, name, options, undefined)
+}, Effect.scoped)
+
+const scanLocked = Effect.fn("Export.scan")(function*(
+  source: SourceGuard,
+  name: Lists.ListName,
+  options: ScanOptions,
+  gate: PageGate | undefined
+) {
+  const sink = yield* Sink
+  const started = yield* Monotonic.millis
+  forgetCommits(source, name, "full")
+  const summary = yield* traversal(source, name, undefined, options, { at: undefined }, gate)
+  yield* sink.publish(listOf(name, options))
+  return { ...summary, elapsed: Duration.millis((yield* Monotonic.millis) - started) }
+})
+
+/** The full scans and passes of a locked list. */
+export interface ListScanner {
+  /** Scans the whole list. Resumes an interrupted full scan. Only one full scan runs at a time. */
+  readonly full: Effect.Effect<ScanSummary, PaymentsError | SinkError>
+  /** Reads the invoices with these settlement dates. Only one pass runs at a time, and a full scan pauses meanwhile. */
+  readonly window: (days: ReadonlyArray<string>) => Effect.Effect<PassSummary, PaymentsError | SinkError>
+  /**
+   * Reads pages from the first one on, until `pages` of them in a row have nothing new or changed. It may be called while
+   * {@link full} runs. Reads nothing before the first full scan is complete.
+   */
+  readonly head: (pages: number) => Effect.Effect<PassSummary, PaymentsError | SinkError>
+  /** Why the head passes of this list are stopped in the destination, or undefined. {@link head} does not check it. */
+  readonly headProblem: Effect.Effect<string | undefined, SinkError>
+  /** Stops the head passes of this list in the destination. */
+  readonly stopHead: (problem: string) => Effect.Effect<void, SinkError>
+  /** Allows head passes of this list again. */
+  readonly resumeHead: Effect.Effect<void, SinkError>
+}
+
+/** Locks a list until the scope closes, and returns its full scans and passes. */
+export const openScanner = Effect.fnUntraced(function*(
+  name: Lists.ListName,
+  options: ScanOptions = {}
+): Effect.fn.Return<ListScanner, SinkError, PaymentsApi | Sink | Scope.Scope> {
+  const sink = yield* Sink
+  const api = yield* PaymentsApi
+  const context = yield* Effect.context<PaymentsApi | Sink>()
+  const list = listOf(name, options)
+  const emit = options.onEvent ?? (() => Effect.void)
+  yield* sink.lock(list, options.onLocked ?? scanDefaults.onLocked)
+  const gate = makePageGate()
+  const fullScans = Semaphore.makeUnsafe(1)
+  const passes = Semaphore.makeUnsafe(1)
+  const source = guardIn(options)
+  const passContext: PassContext = {
+    list,
+    request: requestOf(api, name, undefined, { ...options, rebind: false }),
+    rule: ruleIn(options),
+    largestBatch: options.largestBatch ?? defaultLargestBatch,
+    source,
+    emit
+  }
+  const full = Effect.suspend(() => scanLocked(source, name, options, gate)).pipe(
+    Effect.ensuring(Effect.sync(gate.clear)),
+    Effect.scoped,
+    // The lists of an export are one run. Here each complete scan has ended its own.
+    Effect.tap(() => Effect.sync(() => forgetCommits(source, name, "full"))),
+    (scanned) => outcomeOf(name, Effect.map(scanned, (summary) => [summary]), options),
+    Effect.flatMap(({ result }) => Effect.fromResult(result)),
+    Effect.flatMap(([summary]) =>
+      summary === undefined ? Effect.die("a full scan has one summary") : Effect.succeed(summary)
+    )
+  )
+  const pass = (kind: PassKind, run: Effect.Effect<PassSummary, PaymentsError | SinkError, PaymentsApi | Sink>) =>
+    // Between two attempts the full scan continues. It notices that it has to start again, too.
+    passes.withPermits(1)(Effect.flatMap(
+      Effect.result(whilePersonalDataChanges(gate.withPass(run))),
+      (result) =>
+        Effect.andThen(
+          emit({ _tag: "Ended", list: name, kind, outcome: { list: name, kind, result } }),
+          Effect.fromResult(result)
+        )
+    )).pipe(Effect.provide(context))
+  const head = sink.passes?.head
+  return {
+    full: fullScans.withPermits(1)(full).pipe(Effect.provide(context)),
+    window: (days) => pass("window", windowPass(passContext, days)),
+    head: (pages) => pass("head", headPass(passContext, pages)),
+    headProblem: head?.problem(list) ?? Effect.undefined,
+    stopHead: (problem) => head?.stop(list, problem) ?? Effect.void,
+    resumeHead: head?.resume(list) ?? Effect.void
+  }
+})
+
+/** The parts of a list to scan. */
+export interface PartsOptions extends ScanOptions {
+  /** The filter whose values define the parts. */
+  readonly field: string
+  readonly values: ReadonlyArray<string>
+  /** The number of parts that are scanned concurrently. Default 4. */
+  readonly concurrency?: number | undefined
+}
+
+/**
+ * Scans parts of a list concurrently. Each part has its own checkpoint and certificate. Records outside these parts are not
+ * read, so no row is marked missing.
+ */
+export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.ListName, options: PartsOptions) {
+  const sink = yield* Sink
+  const list = listOf(name, options)
+  yield* sink.lock(list, options.onLocked ?? scanDefaults.onLocked)
+  const lastProgress: LastProgress = { at: undefined }
+  const source = guardIn(options)
+  const summaries = yield* Effect.forEach(
+    new Set(options.values),
+    (value) => traversal(source, name, { field: options.field, value }, options, lastProgress, undefined),
+    { concurrency: options.concurrency ?? scanDefaults.concurrency }
+  )
+  yield* sink.publish(list)
+  return summaries
+}, Effect.scoped)
+
+/**
+ * Scans a locked list, or a part of it. If another program fills the empty destination first, nothing is committed, and the
+ * scan starts again, so that the guard compares the pages with the data of that program. It also starts again after an erasure,
+ * because pages that were read before it may contain erased data.
+ */
+const traversal = (...given: Parameters<typeof attempt>): ReturnType<typeof attempt> => {
+  const [source] = given
+  return whilePersonalDataChanges(
+    attempt(...given).pipe(
+      Effect.tapError((error) => isRace(error) ? Effect.sync(() => forgetDecisions(source)) : Effect.void),
+      Effect.retry({ times: 2, while: isRace })
+    )
+  )
+}
+
+const isRace = (error: PaymentsError | SinkError): boolean =>
+  error._tag === "SinkError" && error.reason._tag === "OtherMerchant" && error.reason.by === "race"
+
+const attempt = Effect.fnUntraced(function*(
+  source: SourceGuard,
+  name: Lists.ListName,
+  part: Part | undefined,
+  options: ScanOptions,
+  lastProgress: LastProgress,
+  gate: PageGate | undefined
+): Effect.fn.Return<ScanSummary, PaymentsError | SinkError, PaymentsApi | Sink | Scope.Scope> {
+  const api = yield* PaymentsApi
+  const sink = yield* Sink
+  const emit = options.onEvent ?? (() => Effect.void)
+  const limit = options.limit ?? Lists.pageLimit.default
+  const started = yield* Monotonic.millis
+  const list = listOf(name, options)
+  const personal = yield* openPersonal({ location: sink.location, personal: sink.inspect?.personal }, ruleIn(options))
+  if (part !== undefined && personal.binding !== undefined) yield* requireKept(sink.location, list, part, personal)
+  const request = { ...requestOf(api, name, part, options), personal: personal.binding }
+  const scope = yield* Effect.scope
+  const { inspect, location } = sink
+  // A stored destination is not written until the guard has admitted the first pages.
+  const preview = inspect === undefined ? undefined : yield* inspect.scan(list, request)
+  const filling = preview?.filling
+  const begin = yield* Effect.cached(
+    Effect.andThen(
+      filling === undefined ? Effect.void : emit({ _tag: "Filling", list: name, kind: "full", filling }),
+      Scope.provide(sink.begin(list, request), scope)
+    )
+  )
+  const { resumeAt, start } = preview ?? (yield* begin)
+  const isWhole = part === undefined
+  const rebind = options.rebind ?? false
+  const guard = inspect === undefined || preview === undefined
+    ? undefined
+    : makeGuard({ name, kind: "full", limit, isWhole, api, location, inspect, preview, rebind, source })
+  const state: Traversal = {
+    kind: "full",
+    gate,
+    begin,
+    session: undefined,
+    guard,
+    next: source.next,
+    convert: toReadPage(list, personal.redactorOf(list)),
+    mustDecide: false,
+    restart: false,
+    // The sink returns only checkpoints that can be decoded.
+    position: resumeAt === undefined ? undefined : Option.getOrThrow(Position.fromJson(resumeAt)),
+    isResumed: resumeAt !== undefined,
+    retries: 0,
+    startedAt: started,
+    lastProgress,
+    wait: firstWait,
+    restarts: 0
+  }
+  yield* emit({
+    _tag: "Begun",
+    list: name,
+    kind: "full",
+    part,
+    start,
+    progress: preview?.progress ?? (yield* (yield* begin).progress)
+  })
+  const largestBatch = options.largestBatch ?? defaultLargestBatch
+  yield* traverse(list, part, limit, largestBatch, sink, state, emit).pipe(
+    Effect.catchTag("PaymentsError", (error) => recover(error, options.patience ?? scanDefaults.patience, state, emit)),
+    Effect.repeat({ while: (result) => result === "again" })
+  )
+  const session = yield* begin
+  return {
+    list: name,
+    part,
+    scan: session.scan,
+    start: session.start,
+    retries: state.retries,
+    elapsed: Duration.millis((yield* Monotonic.millis) - started),
+    ...(yield* session.progress)
+  }
+}, Effect.scoped)
+
+/** Fails if the destination must not have the value of the part: a stored scan and its checkpoint contain it. */
+const requireKept = (location: string, list: Lists.AnyList, { field, value }: Part, { redactorOf }: OpenPersonal) => {
+  const text = JSON.stringify({ [field]: value })
+  if (redactorOf(list).redact(text).text === text) return Effect.void
+  const problem =
+    `its rule for personal data does not keep ${field}, or a person with one of the values was erased, and the scan of a part is stored with its value. Export the whole list, or parts by another field.`
+  return Effect.fail(new SinkError({ location, reason: new WrongSetting({ problem }) }))
+}
+
+const ruleIn = ({ personal = keepAll }: ScanOptions): PersonalRule => personal
+
+const requestOf = (
+  api: PaymentsApi["Service"],
+  name: Lists.ListName,
+  part: Part | undefined,
+  { ignoredFields, limit = Lists.pageLimit.default, missingLimit, rebind }: ScanOptions
+): ScanRequest => ({
+  source: api.source,
+  limit,
+  parameters: api[name].parameters,
+  part,
+  ignoredFields,
+  missingLimit,
+  rebind
+})
+
+/** The result of a pass. */
+export interface PassOutcome {
+  readonly list: Lists.ListName
+  readonly kind: PassKind
+  readonly result: Result.Result<PassSummary, PaymentsError | SinkError>
+}
+
+/** The result of the scan of one list, or of all requested parts of it. */
+export interface ScanOutcome {
+  readonly list: Lists.ListName
+  readonly result: Result.Result<ReadonlyArray<ScanSummary>, PaymentsError | SinkError>
+}
+
+/** Scans lists concurrently. A failed list does not stop the others. The end of each list is also an event. */
+export const scanAll = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}) =>
+  Effect.suspend(() => {
+    const source = guardIn(options)
+    return Effect.forEach(
+      names,
+      (list) => outcomeOf(list, Effect.map(scanIn(source, list, options), (summary) => [summary]), options),
+      { concurrency: "unbounded" }
+    )
+  })
+
+/** Scans parts of one list. The first part that fails ends the others. */
+export const scanAllParts = (list: Lists.ListName, options: PartsOptions) =>
+  outcomeOf(list, scanParts(list, options), options)
+
+const outcomeOf = Effect.fnUntraced(function*<R>(
+  list: Lists.ListName,
+  scans: Effect.Effect<ReadonlyArray<ScanSummary>, PaymentsError | SinkError, R>,
+  { onEvent }: ScanOptions
+) {
+  const result = yield* Effect.result(scans)
+  const outcome: ScanOutcome = { list, result }
+  yield* onEvent?.({ _tag: "Ended", list, kind: "full", outcome }) ?? Effect.void
+  return outcome
+})

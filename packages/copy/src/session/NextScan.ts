@@ -1,0 +1,130 @@
+/** Chooses the next scan: the last one if it can be resumed, otherwise a new one. */
+import { type Lists, Position } from "@payments/core"
+import { DateTime, Effect, Option, Schema } from "effect"
+import type { PlanInput } from "../plan/Plan.ts"
+import { RowSet } from "../plan/RowSet.ts"
+import * as ScanTotals from "../plan/ScanTotals.ts"
+import type { ScanRequest, ScanStart, SinkError } from "../port/Sink.ts"
+import { bindingOf } from "../store/PersonalBinding.ts"
+import type { ScanRow, Store } from "../store/Store.ts"
+
+/** An open scan. */
+export interface OpenScan {
+  readonly scan: number
+  /** Whether it has begun now. Another process may have begun a scan that is not new. */
+  readonly isNew: boolean
+  readonly startedAt: string
+  /** The first row number that did not exist when the scan began. */
+  readonly firstRow: number
+  readonly start: ScanStart
+  /** {@inheritDoc ScanPreview.resumeAt} */
+  readonly resumeAt: string | undefined
+  readonly totals: ScanTotals.ScanTotals
+  /** The text of the totals in the destination. */
+  readonly storedTotals: string
+  readonly seen: RowSet
+  /** The kinds of changes that are written to the table of changes. */
+  readonly emitChanges: PlanInput["emitChanges"]
+}
+
+export const partOf = ({ part }: ScanRequest): string =>
+  part === undefined ? "" : JSON.stringify([part.field, part.value])
+
+/** Returns the request as it is stored with a scan. */
+export const requestText = ({ ignoredFields = [], limit, parameters }: ScanRequest): string =>
+  JSON.stringify([limit, Object.entries(parameters).toSorted(), ignoredFields.toSorted()])
+
+/** Returns the members that a stored scan ignores when it compares records. */
+export const ignoredIn = ({ request }: Pick<ScanRow, "request">): ReadonlySet<string> =>
+  new Set(Option.getOrElse(Schema.decodeOption(StoredRequest)(request), () => [[], [], []] as const)[2])
+
+const StoredRequest = Schema.fromJsonString(Schema.Tuple([Schema.Unknown, Schema.Unknown, Schema.Array(Schema.String)]))
+
+/** The next scan. `scan` is undefined if it is a new one. */
+interface NextScan extends Omit<OpenScan, "scan" | "isNew"> {
+  readonly scan: number | undefined
+}
+
+/** Opens the part's last scan if it is still running with the same request, otherwise a new scan. */
+export const open = Effect.fnUntraced(function*(
+  store: Store,
+  list: Lists.AnyList,
+  request: ScanRequest
+): Effect.fn.Return<OpenScan, SinkError> {
+  const { scan, ...found } = yield* nextScan(store, list, request)
+  if (scan !== undefined) return { ...found, scan, isNew: false }
+  const { firstRow, startedAt, storedTotals: totals } = found
+  return {
+    ...found,
+    isNew: true,
+    scan: yield* store.start({
+      list,
+      part: partOf(request),
+      request: requestText(request),
+      firstRow,
+      totals,
+      now: startedAt,
+      personal: bindingOf(request)
+    })
+  }
+})
+
+/** Returns the scan that {@link open} would open. Writes nothing. */
+export const nextScan = Effect.fnUntraced(function*(
+  store: Store,
+  list: Lists.AnyList,
+  request: ScanRequest
+): Effect.fn.Return<NextScan, SinkError> {
+  const part = partOf(request)
+  const requested = requestText(request)
+  const scans = yield* store.scans(list, part)
+  const [last] = scans
+  const { anyComplete, overtaken } = yield* store.otherScans(list, part, last?.scan ?? 0)
+  const wasComplete = scans.some(({ state }) => state === "complete")
+  // A record is new only if the whole list, or this part of it, was read completely before.
+  const emitChanges = { inserts: wasComplete || (part !== "" && (yield* isLoaded(store, list))), updates: anyComplete }
+  if (last?.state === "running" && last.request === requested && !overtaken) {
+    const { checkpoint } = last
+    const resumeAt = checkpoint !== undefined && Option.isSome(Position.fromJson(checkpoint)) ? checkpoint : undefined
+    // Without a checkpoint the scan starts at the first page.
+    const start = resumeAt === undefined ? startAfter(scans, false) : "resumed"
+    const seen = new RowSet(yield* store.seen([last.scan]))
+    const totals = yield* ScanTotals.ofScan(store, last)
+    return { ...last, start, resumeAt, totals, storedTotals: last.totals, seen, emitChanges }
+  }
+  const { nextRow } = yield* store.find(list, [])
+  return {
+    scan: undefined,
+    startedAt: yield* timestamp,
+    firstRow: nextRow,
+    start: startAfter(scans, overtaken),
+    resumeAt: undefined,
+    totals: ScanTotals.none,
+    storedTotals: ScanTotals.toJson(ScanTotals.none),
+    seen: new RowSet(),
+    emitChanges
+  }
+})
+
+/** Whether a scan of the whole list was complete once. */
+const isLoaded = (store: Store, list: Lists.AnyList) =>
+  Effect.map(store.scans(list, ""), (scans) => scans.some(({ state }) => state === "complete"))
+
+/** Returns why a scan is new. A running scan without a checkpoint has committed no page, so it is skipped. */
+const startAfter = (scans: ReadonlyArray<ScanRow>, overtaken: boolean): ScanStart => {
+  const last = scans.find(({ checkpoint, state }) => state !== "running" || checkpoint !== undefined)
+  switch (last?.state) {
+    case undefined:
+      return "first"
+    case "complete":
+      return "afterComplete"
+    case "running":
+    case "abandoned":
+      return overtaken ? "overtaken" : "otherRequest"
+    case "incomplete":
+      return "afterFailure"
+  }
+}
+
+/** The current time, in the format of the database. */
+export const timestamp = Effect.map(DateTime.now, DateTime.formatIso)

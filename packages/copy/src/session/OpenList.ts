@@ -1,0 +1,68 @@
+/** What a sink knows about a list while it is open, and what the full scans and passes of the list share. */
+import { type Effect, Semaphore } from "effect"
+import { RowSet } from "../plan/RowSet.ts"
+import type { ScanTotals } from "../plan/ScanTotals.ts"
+import type { SinkError } from "../port/Sink.ts"
+
+/** The open full scan of a list, for a pass that changes rows that this scan has seen. */
+export interface OpenFullScan {
+  readonly scan: number
+  readonly seen: RowSet
+  /** Commits pending unchanged batches. Returns the totals, and their text in the destination. The caller has the mutex. */
+  readonly stored: Effect.Effect<{ readonly totals: ScanTotals; readonly text: string }, SinkError>
+  /** Replaces the totals, after a pass has stored the corrected ones with this text. */
+  readonly correct: (totals: ScanTotals, text: string) => void
+  /** Makes the scan read its totals from the destination again, because it is unknown which ones are stored. */
+  readonly invalidate: () => void
+}
+
+/** The rows that passes have read while a full scan was the last one. */
+interface PassRows {
+  /** The number of that scan, or 0 if this sink has opened none yet. */
+  readonly scan: number
+  readonly rows: RowSet
+  /** Whether a pass has read a record without an id, which may belong to any row. */
+  hasRecordWithoutId: boolean
+}
+
+/** The state of a list. */
+export class OpenList {
+  /** Scans of parts, the full scan and passes may run concurrently, but a plan depends on the commits before it. */
+  readonly mutex = Semaphore.makeUnsafe(1)
+  /** The open full scan, unless one of its commits has failed. */
+  full: OpenFullScan | undefined
+  /** The rows on the last page that the last complete head pass has read. */
+  headEnd: ReadonlySet<number> = new Set()
+  /**
+   * When the last complete head pass ended, the destination had rows below this number, and every record of the list that is
+   * newer than them. A head pass that fails leaves it unchanged, because it may have written records without the next older ones.
+   */
+  headRows: number | undefined
+  /** What passes have read since the last full scan was opened. */
+  passRows: PassRows = { scan: 0, rows: new RowSet(), hasRecordWithoutId: false }
+  /** What passes have read before, since the last complete full scan began. */
+  #earlierPassRows: ReadonlyArray<PassRows> = []
+
+  /** Notes that a full scan was opened. If it is not new, it has begun before the passes since the last opened one. */
+  openFullScan(scan: number, isNew: boolean): void {
+    if (isNew) {
+      this.#earlierPassRows = [...this.#earlierPassRows, this.passRows]
+      this.passRows = { scan, rows: new RowSet(), hasRecordWithoutId: false }
+    } else this.passRows = { ...this.passRows, scan }
+  }
+
+  /** Notes that a full scan is complete: the next one needs only what passes have read since this one began. */
+  completeFullScan(scan: number): void {
+    this.#earlierPassRows = this.#earlierPassRows.filter((earlier) => earlier.scan >= scan)
+  }
+
+  /** Whether a pass has read the row since the last complete full scan began. */
+  isReadByPass(row: number): boolean {
+    return this.passRows.rows.has(row) || this.#earlierPassRows.some(({ rows }) => rows.has(row))
+  }
+
+  /** Whether a pass has read a record without an id since the last complete full scan began. */
+  get hasPassWithoutId(): boolean {
+    return [this.passRows, ...this.#earlierPassRows].some(({ hasRecordWithoutId }) => hasRecordWithoutId)
+  }
+}

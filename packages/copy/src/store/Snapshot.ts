@@ -1,0 +1,99 @@
+/**
+ * The port through which two destinations, or two points of one, are compared: a view of a database that later commits do not
+ * change. Ids are sorted by the bytes of their UTF-8 text in every database.
+ */
+import type { Lists } from "@payments/core"
+import type { Effect } from "effect"
+import type { Column } from "../plan/Columns.ts"
+import type { SinkError } from "../port/Sink.ts"
+import type { Reader } from "./Store.ts"
+
+/** How the texts of rows are compared: as they are, or by their hashes, so that a server need not send them. */
+export type ComparedBy = "text" | "hash"
+
+/** A row's text or its hash, computed from the text, and whether the row is marked missing. */
+export interface RowContent {
+  readonly id: string
+  readonly content: string
+  readonly missing: boolean
+}
+
+/** A row that has changed since a point: undefined if it did not exist at that point. */
+export interface EarlierRow {
+  readonly id: string
+  readonly row: {
+    /** The content at that point. Undefined if the text is still the same. */
+    readonly content: string | undefined
+    readonly missing: boolean
+  } | undefined
+}
+
+/** The text of a row, and whether the row is marked missing. */
+export interface RowText {
+  readonly text: string
+  readonly missing: boolean
+}
+
+/** The columns by which rows are counted and whose values are summed. A list may lack a day or a status. */
+export interface TotalColumns {
+  readonly day: Column | undefined
+  readonly status: Column | undefined
+  readonly amounts: ReadonlyArray<Column>
+}
+
+/** The rows of one day and status that are not marked missing. */
+export interface GroupTotal {
+  /** The first {@link dayLength} characters of the day. Null if the rows have none. */
+  readonly day: string | null
+  /** The first `longestStatus` characters of the status. Null if the rows have none. */
+  readonly status: string | null
+  readonly records: bigint
+  /** The sum of each amount, and the number of rows without it, in the order of the columns. */
+  readonly amounts: ReadonlyArray<{ readonly sum: bigint; readonly nulls: bigint }>
+}
+
+/** The length of `YYYY-MM-DD`, the start of a date or a timestamp. */
+export const dayLength = 10
+
+/** The point after every change: a snapshot as it is. */
+export const now = Number.MAX_SAFE_INTEGER
+
+/** A view of a destination. */
+export interface Snapshot
+  extends Pick<Reader, "location" | "personal" | "columns" | "changeRange" | "prunedRows" | "source">
+{
+  /** Whether reading texts is as fast as reading hashes. */
+  readonly hasFastTexts: boolean
+  /** Returns the next rows of a list after an id, sorted by id. Returns none only at the end. */
+  readonly contents: (
+    list: Lists.AnyList,
+    by: ComparedBy,
+    after: string | undefined
+  ) => Effect.Effect<ReadonlyArray<RowContent>, SinkError>
+  /**
+   * Returns the next rows after an id that have changed after the change `at`, as they were then, sorted by id. Returns none
+   * only at the end.
+   */
+  readonly earlier: (
+    list: Lists.AnyList,
+    at: number,
+    by: ComparedBy,
+    after: string | undefined
+  ) => Effect.Effect<ReadonlyArray<EarlierRow>, SinkError>
+  /**
+   * Returns rows by id, as they were after the change `at`, in the order of the ids; undefined for a row that did not exist. If
+   * the texts exceed `maxBytes` of `Store.ts`, returns only those of the first ids, but at least one.
+   */
+  readonly rowsAt: (
+    list: Lists.AnyList,
+    ids: ReadonlyArray<string>,
+    at: number
+  ) => Effect.Effect<ReadonlyArray<RowText | undefined>, SinkError>
+  /** Returns the counts and sums of the rows, each day and status once or several times. */
+  readonly totals: (list: Lists.AnyList, columns: TotalColumns) => Effect.Effect<ReadonlyArray<GroupTotal>, SinkError>
+  /**
+   * Whether every row that was written after the change `at` has a change for it. The first load of a list writes rows without
+   * changes. Returns undefined if so, and otherwise the number of the first change after which all rows have changes.
+   */
+  readonly firstReachable: (list: Lists.AnyList, at: number) => Effect.Effect<number | undefined, SinkError>
+}

@@ -1,0 +1,482 @@
+/**
+ * The port through which the engine uses a database. The engine ({@link makeSink} of `SqlSink.ts`) decides what to write. A
+ * store writes it in one transaction, so that rows, changes and checkpoint are always consistent.
+ */
+import type { Lists } from "@payments/core"
+import type { Effect, Scope } from "effect"
+import type { Cell, Column, RecordedColumn } from "../plan/Columns.ts"
+import type { Plan, RowLookup, StoredRow } from "../plan/Plan.ts"
+import type { Piece, RowSet } from "../plan/RowSet.ts"
+import type {
+  ChangeRange,
+  GenerationReason,
+  Lineage,
+  MoveVerdict,
+  PositionMove,
+  StoredPosition
+} from "../port/Generations.ts"
+import type { ChangeCount, ConsumerState, ListFreshness, StatusTotals } from "../port/ListFreshness.ts"
+import type { Owner, OwnerClaim, PassKind, PersonalBinding, PersonalState, SinkError } from "../port/Sink.ts"
+import type { RedactionStore } from "./RedactionStore.ts"
+
+/** A stored full scan, or a stored scan of a part. */
+export interface ScanRow {
+  readonly scan: number
+  /** The part's field and value as JSON, or empty for the whole list. */
+  readonly part: string
+  /** The request as JSON. */
+  readonly request: string
+  readonly state: "running" | "complete" | "incomplete" | "abandoned"
+  /** The position as JSON, if the scan is running and has committed a page. */
+  readonly checkpoint: string | undefined
+  /** The first row number that did not exist when the scan began. */
+  readonly firstRow: number
+  /** JSON of `ScanTotals.toJson`. */
+  readonly totals: string
+  /** JSON of `Certificate.toJson`, if the scan is complete. */
+  readonly certificate: string | undefined
+  readonly startedAt: string
+  readonly endedAt: string | undefined
+}
+
+/** A new scan. */
+export interface NewScan {
+  readonly list: Lists.AnyList
+  readonly part: string
+  readonly request: string
+  readonly firstRow: number
+  readonly totals: string
+  readonly now: string
+  /** Compared as in a {@link Commit}: the part may be the id of a customer who has been erased meanwhile. */
+  readonly personal: PersonalBinding
+}
+
+/** The number of keys that a destination remembers. With short-lived tokens, each scan uses another key. */
+export const maxKeys = 100
+
+/** One transaction of a scan. */
+export interface Commit {
+  readonly list: Lists.AnyList
+  readonly scan: number
+  readonly source: string
+  readonly personal: PersonalBinding
+  readonly now: string
+  readonly plan: Omit<Plan, "totals">
+  readonly totals: string
+  readonly checkpoint: string | undefined
+  /** The changed pieces of the set of seen rows. */
+  readonly seen: ReadonlyArray<Piece>
+  /** The end of the scan. */
+  readonly end?: {
+    readonly state: "complete" | "incomplete"
+    readonly certificate: string | undefined
+    /** The rows to mark missing. */
+    readonly missing: ReadonlyArray<number>
+    /** The scans whose sets of seen rows are no longer needed. */
+    readonly forget: ReadonlyArray<number>
+    /** The previous complete full scan. What passes quarantined between it and this scan is no longer needed. */
+    readonly previous?: number | undefined
+    /** The rows and counts that the certificate claims. */
+    readonly certified?: Certified | undefined
+  }
+  /** A key and merchant ids to which this commit binds the destination. */
+  readonly owner?: OwnerClaim | undefined
+  /** Whether the scan restarts. The store then first deletes the scan's seen rows and quarantined records. */
+  readonly restart?: boolean
+}
+
+/** One transaction of a pass. */
+export interface PassCommit extends Pick<Commit, "list" | "source" | "personal" | "now" | "plan" | "owner"> {
+  /** The stored pass. Its first transaction stores it as a complete scan, and returns its number. */
+  readonly pass: {
+    readonly scan: number | undefined
+    readonly kind: PassKind
+    readonly request: string
+    readonly startedAt: string
+    readonly firstRow: number
+    readonly totals: string
+  }
+  /**
+   * If the pass changes rows that the running full scan has seen: the totals of that scan without and with these changes.
+   * They are replaced only if the stored totals equal `before`.
+   */
+  readonly correction?: { readonly scan: number; readonly before: string; readonly totals: string } | undefined
+}
+
+/** The content that a destination must have when a scan is certified. */
+export interface Certified {
+  readonly rows: RowSet
+  /** The number of quarantined records of the scan, and of those without an id. */
+  readonly quarantined: number
+  readonly withoutId: number
+}
+
+/**
+ * The result of a commit. `whole`: everything was written. `rowsRemoved`: the destination lacks certified rows, so the scan
+ * was ended as incomplete. `outdated`: nothing was written, because a missing row that reappeared was removed after it was read.
+ */
+export type Committed = "whole" | "rowsRemoved" | "outdated"
+
+/** A transaction that fills new columns of a list's table. */
+export interface Fill extends Pick<Commit, "list" | "personal"> {
+  readonly columns: ReadonlyArray<Column>
+  /** The rows to update, each with its cells in the order of the columns. */
+  readonly rows: ReadonlyArray<{ readonly row: number; readonly cells: ReadonlyArray<Cell> }>
+  /** The first row that still lacks the columns' values, or undefined if all rows are filled. */
+  readonly unfilledFrom: number | undefined
+}
+
+/** A row of a list's table. */
+export interface FullRow {
+  readonly row: number
+  readonly id: string
+  readonly raw: string
+  readonly hash: string
+  /** The typed columns by name. */
+  readonly cells: { readonly [column: string]: unknown }
+  readonly firstSeenAt: string
+  readonly changedAt: string
+  readonly missingSince: string | undefined
+}
+
+/** A row of `changes`. */
+export interface ChangeRow {
+  /** The sequence number. It increases with every change of any list. */
+  readonly seq: number
+  /** The generation in which the number was given. Undefined in a destination of a version without generations. */
+  readonly generation: string | undefined
+  /** The list's name, as on the command line. */
+  readonly list: string
+  readonly scan: number
+  readonly at: string
+  readonly kind: "insert" | "update" | "missing" | "returned"
+  readonly id: string
+  readonly fields: ReadonlyArray<string>
+  readonly before: string | undefined
+  readonly after: string | undefined
+}
+
+/** A row of `quarantine`. */
+export interface QuarantinedRow {
+  /** The position of the row in the table, in the database's format. */
+  readonly place: string
+  /** The list's name, as on the command line. */
+  readonly list: string
+  readonly scan: number
+  readonly id: string | undefined
+  /** The path of the problem in the record. */
+  readonly path: string
+  readonly expected: string
+  readonly raw: string
+}
+
+/** The rows of a list that {@link Maintenance.pruneRows} has removed. */
+export interface PrunedRows {
+  readonly removed: number
+  /** The highest number of a change that recorded one of them as missing, or 0. Before it, one of them was not missing. */
+  readonly lastMissingChange: number
+  /** The number of the last change when rows were last removed, or 0. */
+  readonly lastChange: number
+}
+
+/** The state of a list in a destination. `rows` is the next row number without the rows that {@link Maintenance.pruneRows} removed. */
+export interface ListState extends
+  Omit<
+    ListFreshness,
+    "list" | "consumers" | "completeScan" | "generation" | "lastChange"
+  >
+{
+  /** The last complete full scan. Its certificate is JSON. */
+  readonly completeScan: Pick<ScanRow, "scan" | "startedAt" | "certificate"> & { readonly endedAt: string } | undefined
+}
+
+/** The maximum total size in bytes of the texts that one call of `rows` returns, unless the first text alone is larger. */
+export const maxBytes = 4 * 1024 * 1024
+
+/** A database. */
+export interface Store {
+  /** The location of the destination, for messages. It contains no password. */
+  readonly location: string
+  /** Locks a label, such as a list, until the scope closes, and takes it over. */
+  readonly lockAndTakeOver: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
+  /** Locks a label until the scope closes. Changes nothing in the destination except who has the lock. */
+  readonly lock: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
+  /** Invalidates earlier holders of the lock, so that they commit nothing more. Call it before reading data for a plan. */
+  readonly takeOver: (label: string) => Effect.Effect<void, SinkError>
+  /** The source of the data, or undefined before the first commit. */
+  readonly source: Effect.Effect<string | undefined, SinkError>
+  /** The keys and merchant ids to which the destination is bound. */
+  readonly owner: Effect.Effect<Pick<Owner, "keys" | "merchants">, SinkError>
+  /** The rule for personal data, the edition and the suppression list, read at the same time. */
+  readonly personal: Effect.Effect<PersonalState, SinkError>
+  /** Binds the destination to another source. The caller has the lock of the list. */
+  readonly rebind: (list: Lists.AnyList, source: string) => Effect.Effect<void, SinkError>
+  /**
+   * Returns the scans of a list or of one part, newest first, without those before the last complete scan of each part, and
+   * without passes.
+   */
+  readonly scans: (list: Lists.AnyList, part?: string) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
+  /** Returns all scans of a list from this number on, without passes. */
+  readonly scansFrom: (list: Lists.AnyList, scan: number) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
+  /**
+   * Returns `anyComplete`: whether any scan of the list is complete, except passes. Returns `overtaken`: whether a scan that
+   * began after the scan with this number has committed. For a part, only passes and scans of the whole list count; for the
+   * whole list, scans of parts.
+   */
+  readonly otherScans: (
+    list: Lists.AnyList,
+    part: string,
+    scan: number
+  ) => Effect.Effect<{ readonly anyComplete: boolean; readonly overtaken: boolean }, SinkError>
+  /** Stores a new scan, and abandons a running one of the same part. Returns the new scan's number. */
+  readonly start: (scan: NewScan) => Effect.Effect<number, SinkError>
+  /**
+   * Returns the rows of these different ids, and the first unused row number. If all hashes match, one query finds all rows
+   * unchanged.
+   */
+  readonly find: (
+    list: Lists.AnyList,
+    lookups: ReadonlyArray<RowLookup>
+  ) => Effect.Effect<{ readonly stored: ReadonlyMap<string, StoredRow>; readonly nextRow: number }, SinkError>
+  /** Returns the texts of those of the rows that exist. */
+  readonly textsOf: (
+    list: Lists.AnyList,
+    rows: ReadonlyArray<number>
+  ) => Effect.Effect<ReadonlyMap<number, string>, SinkError>
+  /** Returns the pieces of the sets of rows that these scans have seen. */
+  readonly seen: (scans: ReadonlyArray<number>) => Effect.Effect<ReadonlyArray<Piece>, SinkError>
+  /**
+   * Returns how many records a scan has quarantined, and how many of them have no id. The records stay until a later scan of the
+   * same part is complete.
+   */
+  readonly quarantined: (
+    scan: number
+  ) => Effect.Effect<{ readonly records: number; readonly withoutId: number }, SinkError>
+  /** Returns the given rows that exist. Another program may have removed some. */
+  readonly present: (
+    list: Lists.AnyList,
+    rows: ReadonlyArray<number>
+  ) => Effect.Effect<ReadonlyArray<number>, SinkError>
+  /** Returns the rows that are marked missing. */
+  readonly missing: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<number>, SinkError>
+  /**
+   * Writes a commit durably in one transaction. Fails, and writes nothing, if another program has taken the list over, if the
+   * destination belongs to another source, if its rule or edition is not that of the commit, if a rewrite is not complete, or
+   * if the stored scan was removed. At the end of a scan, the same transaction
+   * compares the certified content with the tables.
+   */
+  readonly commit: (commit: Commit) => Effect.Effect<Committed, SinkError>
+  /**
+   * Writes a commit of a pass durably in one transaction, under the same conditions as {@link commit}. Returns the number of the
+   * pass, or `outdated` if nothing was written because the totals of the running scan have changed, or because a missing row that
+   * reappeared was removed after it was read.
+   */
+  readonly commitPass: (commit: PassCommit) => Effect.Effect<number | "outdated", SinkError>
+  /** Stops the head passes of a locked list, or allows them again if `problem` is undefined. */
+  readonly setHeadProblem: (
+    list: Lists.AnyList,
+    problem: string | undefined,
+    now: string
+  ) => Effect.Effect<void, SinkError>
+  /** Returns the columns that the destination has recorded for a list's table, or none if it has no such table. */
+  readonly columns: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<RecordedColumn>, SinkError>
+  /**
+   * Fills columns in one transaction. Fails if another program has taken the list over, or if the rule or edition is not that
+   * of the destination: the values may be erased ones.
+   */
+  readonly fillRows: (fill: Fill) => Effect.Effect<void, SinkError>
+  /**
+   * Returns the next rows of a list after a row number, in order: at most `count`, and fewer if their texts exceed
+   * {@link maxBytes}. Returns none only at the end.
+   */
+  readonly rows: (list: Lists.AnyList, after: number, count: number) => Effect.Effect<ReadonlyArray<FullRow>, SinkError>
+  /** Returns, by id, the texts that records had at the end of a complete scan, if they have changed since. */
+  readonly textsAt: (
+    list: Lists.AnyList,
+    scan: number,
+    ids: ReadonlyArray<string>
+  ) => Effect.Effect<ReadonlyMap<string, string>, SinkError>
+  /** Returns the next quarantined records after a position, in the order in which they were written. */
+  readonly quarantine: (
+    after: string | undefined,
+    count: number,
+    lists: ReadonlyArray<Lists.AnyList>
+  ) => Effect.Effect<ReadonlyArray<QuarantinedRow>, SinkError>
+  /** Returns the next changes after a sequence number, in order, without those before `since` (ISO 8601 in UTC). */
+  readonly changes: (
+    after: number,
+    count: number,
+    lists: ReadonlyArray<Lists.AnyList>,
+    since?: string
+  ) => Effect.Effect<ReadonlyArray<ChangeRow>, SinkError>
+  /** Returns the state of a list, without reading its rows. */
+  readonly state: (list: Lists.AnyList) => Effect.Effect<ListState, SinkError>
+  /** The consumers of changes, by name. */
+  readonly consumerStates: Effect.Effect<ReadonlyArray<ConsumerState>, SinkError>
+  /** Returns the numbers of a list's changes from a day on. Removed changes count too. */
+  readonly changeCounts: (list: Lists.AnyList, from: string) => Effect.Effect<ReadonlyArray<ChangeCount>, SinkError>
+  /**
+   * Returns counts and sums of the rows that are not missing, by status. Reads every row once. Commits that happen
+   * meanwhile count only for the rows that are still to be read. The list must have the columns `status` and `amounts`.
+   */
+  readonly statusTotals: (
+    list: Lists.AnyList,
+    amounts: ReadonlyArray<string>
+  ) => Effect.Effect<StatusTotals, SinkError>
+  readonly changeRange: Effect.Effect<ChangeRange, SinkError>
+  /** The generations, the current one last. None in a destination of a version without generations. */
+  readonly lineage: Effect.Effect<Lineage, SinkError>
+  readonly prunedRows: (list: Lists.AnyList) => Effect.Effect<PrunedRows, SinkError>
+  /** The problems that the database's own integrity check finds. No line contains data of a row. */
+  readonly damage: Effect.Effect<ReadonlyArray<string>, SinkError>
+}
+
+/** The functions of a store that only read. */
+export type Reader = Pick<
+  Store,
+  | "location"
+  | "source"
+  | "owner"
+  | "personal"
+  | "scans"
+  | "scansFrom"
+  | "otherScans"
+  | "find"
+  | "textsOf"
+  | "seen"
+  | "quarantined"
+  | "present"
+  | "missing"
+  | "columns"
+  | "rows"
+  | "textsAt"
+  | "quarantine"
+  | "changes"
+  | "state"
+  | "consumerStates"
+  | "changeCounts"
+  | "statusTotals"
+  | "changeRange"
+  | "lineage"
+  | "prunedRows"
+  | "damage"
+>
+
+/** A new position of a consumer. */
+export interface ConsumerMove extends PositionMove {
+  readonly name: string
+  readonly now: string
+}
+
+/** The result of a move. */
+export interface ConsumerMoved {
+  readonly verdict: MoveVerdict
+  readonly range: ChangeRange
+  readonly lineage: Lineage
+  /** The consumer's position after the call, if the consumer exists. */
+  readonly stored: StoredPosition | undefined
+}
+
+/** A generation to begin. */
+export interface NewGeneration {
+  readonly reason: GenerationReason
+  /** The last change that the new generation has in common with the current one; by default the last one of all. */
+  readonly after?: number | undefined
+  /** Begins only if this is the current generation: another program may have begun one meanwhile. */
+  readonly instead?: string | undefined
+  readonly now: string
+}
+
+/** A change that may be old enough to be removed. */
+export interface OldChange extends Pick<ChangeRow, "seq" | "list" | "scan" | "at"> {}
+
+/** A list whose certificate needs the changes after a scan. */
+export interface CertifiedScan {
+  /** The name of the list, as on the command line. */
+  readonly list: string
+  /** The last complete full scan of the list; without one, its running full scan. */
+  readonly scan: number
+  /** The number of the last change when the scan became complete, if it is known. */
+  readonly lastChange: number | undefined
+}
+
+/** What still needs changes. */
+export interface ChangeNeeds {
+  readonly consumers: ReadonlyArray<Pick<ConsumerState, "name" | "position">>
+  readonly certified: ReadonlyArray<CertifiedScan>
+}
+
+/** Chooses which of the oldest changes are removed: all up to the number `through`. */
+export type ChooseChanges<A extends { readonly through: number }> = (
+  changes: ReadonlyArray<OldChange>,
+  needs: ChangeNeeds
+) => A
+
+/** A row that has been missing for so long that it may be removed. */
+export interface OldRow {
+  readonly row: number
+  /** The number of the change that recorded the row as missing, unless the change was removed. */
+  readonly missingChange: number | undefined
+}
+
+/** What still needs rows. */
+export interface RowNeeds {
+  readonly consumers: ChangeNeeds["consumers"]
+  /** The rows that the complete and running scans of the list have seen, as far as they are stored. */
+  readonly seen: RowSet
+}
+
+/** Chooses which of the old rows are removed. */
+export type ChooseRows<A extends { readonly rows: ReadonlyArray<OldRow> }> = (
+  rows: ReadonlyArray<OldRow>,
+  needs: RowNeeds
+) => A
+
+/**
+ * A destination that is open for short transactions without the lock of a list, next to programs that export into it. The
+ * functions that move consumers or remove changes or rows exclude each other.
+ */
+export interface Maintenance extends Reader, RedactionStore {
+  /** Moves a consumer, if `judgeMove` says so. */
+  readonly moveConsumer: (move: ConsumerMove) => Effect.Effect<ConsumerMoved, SinkError>
+  /** Begins a generation, to which the changes after its first number belong. Returns all generations. */
+  readonly beginGeneration: (begin: NewGeneration) => Effect.Effect<Lineage, SinkError>
+  /** Removes a consumer. Returns whether it existed. */
+  readonly removeConsumer: (name: string) => Effect.Effect<boolean, SinkError>
+  /**
+   * Reads the next changes after a number, at most `count`, and removes those that `choose` returns. A dry run removes nothing.
+   * The choice and the removal are one transaction.
+   */
+  readonly pruneChanges: <A extends { readonly through: number }>(
+    batch: { readonly after: number; readonly count: number; readonly isDryRun: boolean; readonly now: string },
+    choose: ChooseChanges<A>
+  ) => Effect.Effect<A, SinkError>
+  /**
+   * Reads the next rows of a list after a row number that were marked missing before a time, at most `count`, and removes those
+   * that `choose` returns. A dry run removes nothing. Leaves out the row with the highest number, because its number would be
+   * used again. The choice and the removal are one transaction, which no commit changes a chosen row in.
+   */
+  readonly pruneRows: <A extends { readonly rows: ReadonlyArray<OldRow> }>(
+    batch: {
+      readonly list: Lists.AnyList
+      readonly after: number
+      readonly before: string
+      readonly count: number
+      readonly isDryRun: boolean
+      readonly now: string
+    },
+    choose: ChooseRows<A>
+  ) => Effect.Effect<A, SinkError>
+  /**
+   * Removes scans that ended before a time, at most `count`: those before the last complete full scan of their list, or if there
+   * is none, those before the last complete scan of the same part. A dry run only counts all of them. Returns their number.
+   */
+  readonly pruneScans: (
+    batch: { readonly before: string; readonly count: number; readonly isDryRun: boolean }
+  ) => Effect.Effect<number, SinkError>
+  /**
+   * Empties SQLite's log, which still has the texts that were removed from the tables, unless another program reads from it now.
+   * PostgreSQL discards its log by itself.
+   */
+  readonly emptyLog: Effect.Effect<void, SinkError>
+}

@@ -1,0 +1,71 @@
+import { assert, describe, it } from "@effect/vitest"
+import { layerTest } from "@payments/core/testing"
+import { rowsOf, temporaryFolder } from "@payments/testkit/Folder"
+import { execFileSync } from "@payments/testkit/TestProcess"
+import { Effect, Layer } from "effect"
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { scan } from "../../src/index.ts"
+import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
+
+const root = join(import.meta.dirname, "../../../..")
+
+/** Copies the two packages. The copied export package imports the copied core. */
+const copyOfPackages = (folder: string): void => {
+  for (const name of ["core", "export"]) {
+    const [from, to] = [join(root, "packages", name), join(folder, name)]
+    mkdirSync(join(to, "node_modules/@payments"), { recursive: true })
+    for (const part of ["src", "package.json"]) cpSync(join(from, part), join(to, part), { recursive: true })
+    for (const entry of readdirSync(join(from, "node_modules")).filter((one) => one !== "@payments")) {
+      symlinkSync(join(from, "node_modules", entry), join(to, "node_modules", entry))
+    }
+  }
+  symlinkSync(join(folder, "core"), join(folder, "export/node_modules/@payments/core"))
+}
+
+/** Exports the invoices into the file, verifies them, and prints the skipped columns and the differences. */
+const script = (folder: string, file: string, invoices: ReadonlyArray<string>) => `
+  import { Lists } from "@payments/core"
+  import { layerTest } from "@payments/core/testing"
+  import { Destination, scan, verify } from "${join(folder, "export/src/index.ts")}"
+  import * as SqliteSink from "${join(folder, "export/src/sqlite/SqliteSink.ts")}"
+  import { Effect, Layer } from "effect"
+  const file = ${JSON.stringify(file)}
+  const layer = Layer.merge(SqliteSink.layer(file), layerTest({ invoices: ${JSON.stringify(invoices)} }))
+  await Effect.runPromise(Effect.provide(scan("invoices"), layer))
+  const verified = await Effect.runPromise(Effect.scoped(
+    Effect.flatMap(Destination.reader({ _tag: "Sqlite", file }), (reader) => verify(reader, Lists.invoices))
+  ))
+  console.log(JSON.stringify([verified.differences, verified.skipped]))`
+
+describe("AGENTS.md", () => {
+  it.live("describes how to add a field: with that line alone, an existing destination gets the filled column", () =>
+    Effect.gen(function*() {
+      const [, line = "", source = ""] =
+        /\*\*a field:\*\* add a line such as `([^`]+)` to its record in\s+`([^`]+)`/.exec(
+          readFileSync(join(root, "AGENTS.md"), "utf8")
+        ) ?? []
+      const [, field = ""] = /^(\w+): person\(Schema\.String\)$/.exec(line) ?? []
+      assert.notStrictEqual(field, "", "AGENTS.md names no line")
+      const folder = yield* temporaryFolder
+      const file = join(folder, "payments.db")
+      const invoices = [1, 2, 3].map((index) => JSON.stringify({ id: `inv_${index}`, [field]: `value ${index}` }))
+      yield* scan("invoices").pipe(Effect.provide(Layer.merge(SqliteSink.layer(file), layerTest({ invoices }))))
+      copyOfPackages(folder)
+      const copied = join(folder, source.replace(/^packages\//, ""))
+      const text = readFileSync(copied, "utf8")
+      writeFileSync(copied, text.replace("const invoice = fields({\n", `const invoice = fields({\n  ${line},\n`))
+      const printed = execFileSync(
+        process.execPath,
+        ["--input-type=module", "-e", script(folder, file, invoices)],
+        { cwd: join(folder, "export"), encoding: "utf8" }
+      )
+      assert.deepStrictEqual(JSON.parse(printed), [[], []])
+      const column = field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+      assert.deepStrictEqual(
+        rowsOf(file, `SELECT ${column} AS value FROM invoices ORDER BY row`).map(({ value }) => value),
+        ["value 1", "value 2", "value 3"]
+      )
+      assert.deepStrictEqual(rowsOf(file, "SELECT * FROM changes"), [])
+    }).pipe(Effect.scoped))
+})

@@ -1,0 +1,230 @@
+/**
+ * The client of a service: requests a page, and retries according to the retry policy. All listings share the client's
+ * pace, retry budget, keys and secrets.
+ */
+import { Duration, Effect, Record, Redacted, Result, Semaphore } from "effect"
+import type { RateLimiterStore } from "effect/persistence/RateLimiter"
+import { type Deadlines, PaymentsConfig } from "../config/PaymentsConfig.ts"
+import { makeTimeLimit } from "../http/Deadline.ts"
+import type { PageRequest, RawAnswer, SendRequest } from "../http/PageRequest.ts"
+import type { Failure } from "../model/Failure.ts"
+import * as Lists from "../model/Lists.ts"
+import * as Monotonic from "../model/Monotonic.ts"
+import { PaymentsError, type Reason, Unauthorized } from "../model/PaymentsError.ts"
+import * as Position from "../model/Position.ts"
+import { keyFingerprintOf } from "../pace/KeyFingerprint.ts"
+import { makeOwnPace, type Pace } from "../pace/Pace.ts"
+import * as Retry from "../pace/Retry.ts"
+import { makeSharedPace } from "../pace/SharedPace.ts"
+import { describeBody, type Envelope, openEnvelope, reasonOfStatus, requestIdOf } from "../page/PageDecoder.ts"
+import { makeSecrets, type Secrets } from "../page/SafeText.ts"
+import { instrument } from "./RequestTelemetry.ts"
+
+/** A page whose records are not checked yet. */
+export interface Fetched {
+  readonly request: PageRequest
+  readonly answer: RawAnswer
+  readonly envelope: Envelope
+  /** The key that the page was requested with. */
+  readonly key: Redacted.Redacted<string>
+  /** The number of requests that were sent for this page. */
+  readonly attempts: number
+  /** The time from sending the last request to the end of its answer. */
+  readonly elapsed: Duration.Duration
+  /** The rest of the attempt's deadline. The records must be decoded within it. */
+  readonly remainingMs: number
+}
+
+/** Requests pages. */
+export interface Client {
+  /** Requests a page, with retries. */
+  readonly fetch: (request: PageRequest) => Effect.Effect<Fetched, PaymentsError>
+  /** Requests a page, without retries. */
+  readonly fetchOnce: (request: PageRequest) => Effect.Effect<Fetched, PaymentsError>
+  /** The keys, cursors and filter values that no message may show. */
+  readonly secrets: Secrets
+}
+
+/** Returns a client that sends its requests with `send`. With a store, it shares its request rate with other clients. */
+export const makeClient = (
+  config: PaymentsConfig["Service"],
+  send: SendRequest,
+  store?: RateLimiterStore["Service"]
+): Client => {
+  const tokens: Retry.RetryTokens = { left: config.retry.budget.capacity }
+  const keys = { ...PaymentsConfig.keysOf(config) }
+  const secrets = makeSecrets(Object.values(keys).map(Redacted.value))
+
+  const keyReading = Semaphore.makeUnsafe(1)
+  const paceOf = makePaces(config, store)
+
+  const onRateLimited = (pace: Pace, retryAfter: Duration.Duration | undefined) => {
+    // A request whose `Retry-After` is longer than the retry policy accepts fails, and its error contains the wait.
+    // Such a wait does not delay other requests.
+    const ignored = retryAfter === undefined || Duration.isGreaterThan(retryAfter, config.retry.longestRetryAfter)
+    return pace.onRateLimited(ignored ? 0 : Duration.toMillis(retryAfter))
+  }
+
+  /**
+   * Returns the key to use after the service refused a key, or undefined if there is no other one. If another request
+   * has already replaced the refused key, returns the replacement. Otherwise reads the key again. Only one request does
+   * so at a time, because reading the key can start a command.
+   */
+  const freshKey = Effect.fnUntraced(function*({ baseAddress }: Lists.AnyList, refused: Redacted.Redacted<string>) {
+    const known = keys[baseAddress]
+    const read = known === refused ? yield* config.freshKey[baseAddress] ?? Effect.undefined : { value: known }
+    if (read !== undefined && "problem" in read) {
+      return yield* new Unauthorized({ problem: `${read.problem}.` })
+    }
+    const fresh = read?.value
+    if (fresh === undefined || Redacted.value(fresh) === Redacted.value(refused)) return undefined
+    secrets.addKey(Redacted.value(fresh))
+    // Several base addresses may have the same key.
+    for (const address of Record.keys(keys)) if (keys[address] === known) keys[address] = fresh
+    return fresh
+  }, keyReading.withPermits(1))
+
+  const instrumented = Lists.map((list) =>
+    instrument(PaymentsConfig.addressOf(config, list), list, () => paceOf(list, keys[list.baseAddress]))
+  )
+
+  const addressOf = (list: Lists.AnyList): string => {
+    const { origin, pathname } = PaymentsConfig.addressOf(config, list)
+    return `${origin}${pathname}`
+  }
+
+  const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) => {
+    const pace = paceOf(request.list, key)
+    const sending = Effect.suspend(() => {
+      for (const value of [...Object.values(request.filters), request.cursor ?? ""]) secrets.add(value)
+      const sent = Effect.tapError(
+        tryOnce(send(request, key), config.deadlines, secrets),
+        ({ reason }) => reason._tag === "RateLimited" ? onRateLimited(pace, reason.retryAfter) : Effect.void
+      )
+      return instrumented[request.list.name](count.made++, sent)
+    })
+    return Effect.map(Effect.andThen(pace.acquire, sending), (arrived) => ({ ...arrived, key }))
+  }
+
+  /**
+   * Makes one attempt. If the service refuses the key and the key file has another one, sends the request once more.
+   */
+  const attempt = (
+    request: PageRequest,
+    count: Attempts
+  ): Effect.Effect<Fetched, PaymentsError> =>
+    Effect.suspend(() => {
+      const key = keys[request.list.baseAddress]
+      return Effect.mapBoth(
+        Effect.catchIf(exchange(request, key, count), ({ reason }) =>
+          reason._tag === "Unauthorized", (failure) =>
+          freshKey(request.list, key).pipe(
+            Effect.mapError((unauthorized): Failure => ({ ...failure, reason: unauthorized })),
+            Effect.flatMap((fresh) =>
+              fresh === undefined ? Effect.fail(failure) : exchange(request, fresh, count)
+            )
+          )),
+        {
+          onFailure: (failure) =>
+            paymentsErrorOf(request, { ...failure, address: addressOf(request.list) }, count.made),
+          onSuccess: (arrived): Fetched => ({ ...arrived, request, attempts: count.made })
+        }
+      )
+    })
+
+  const fetch = (request: PageRequest): Effect.Effect<Fetched, PaymentsError> =>
+    Effect.suspend(() => {
+      const count: Attempts = { made: 0 }
+      const spending: Retry.RetrySpending = { spent: 0 }
+      const once = attempt(request, count)
+      // Most pages need no retry, so the schedule of retries is created only after a failure.
+      return Effect.catch(once, (error) => Retry.retryFailed(error, once, config.retry, tokens, spending)).pipe(
+        Effect.map((fetched) => {
+          Retry.refund(config.retry, tokens, spending)
+          return fetched
+        })
+      )
+    })
+
+  return { fetch, fetchOnce: (request) => attempt(request, { made: 0 }), secrets }
+}
+
+interface Attempts {
+  made: number
+}
+
+/**
+ * Returns the function from a list and its key to their pace. Without a store, all lists have the same pace. With a
+ * store, the lists of a base address share it with all clients that read this address with the same key.
+ */
+const makePaces = (config: PaymentsConfig["Service"], store: RateLimiterStore["Service"] | undefined) => {
+  const { maxRequestsPerSecond: ceiling, slowDown } = config
+  if (store === undefined) {
+    const own = makeOwnPace(ceiling, slowDown)
+    return (): Pace => own
+  }
+  const paces = new Map<string, Pace>()
+  return ({ baseAddress }: Lists.AnyList, key: Redacted.Redacted<string>): Pace => {
+    const { href } = baseAddress === "invoices" ? config.invoicesBaseUrl : config.baseUrl
+    const id = `${href} ${Redacted.value(key)}`
+    const known = paces.get(id)
+    if (known !== undefined) return known
+    const name = Effect.map(
+      Effect.promise(() => keyFingerprintOf(key)(`rate limit of ${href}`)),
+      (fingerprint = "") => `${href} ${fingerprint}`
+    )
+    const pace = makeSharedPace({ store, name, ceiling, slowDown })
+    paces.set(id, pace)
+    return pace
+  }
+}
+
+/** Sends one request and reads the envelope of its answer. The attempt's deadline includes decoding the answer. */
+const tryOnce = (sending: Effect.Effect<RawAnswer, Reason>, deadlines: Deadlines, secrets: Secrets) =>
+  Effect.clockWith((clock) => {
+    const sentAt = Monotonic.millisUnsafe(clock)
+    const limit = makeTimeLimit(clock, Duration.toMillis(deadlines.attempt))
+    return Effect.matchEffect(sending, {
+      onFailure: (reason) => Effect.fail<Failure>({ reason }),
+      onSuccess: (answer) => {
+        // oxlint-disable-next-line no-restricted-properties -- Retry-After may be a date (RFC 9110 §10.2.3)
+        const refusal = reasonOfStatus(answer, clock.currentTimeMillisUnsafe())
+        if (refusal !== undefined) {
+          const { status } = answer
+          return Effect.fail<Failure>({
+            reason: refusal,
+            status,
+            requestId: requestIdOf(answer, secrets),
+            body: describeBody(answer, secrets)
+          })
+        }
+        const elapsed = Duration.millis(Monotonic.millisUnsafe(clock) - sentAt)
+        const envelope = openEnvelope(answer, limit)
+        if (Result.isFailure(envelope)) {
+          const { failure: reason } = envelope
+          return Effect.fail<Failure>({ reason, status: answer.status, requestId: requestIdOf(answer, secrets) })
+        }
+        secrets.add(envelope.success.cursor ?? "")
+        return Effect.succeed({ answer, envelope: envelope.success, elapsed, remainingMs: limit.remainingMs() })
+      }
+    })
+  })
+
+/**
+ * Returns the error of a failed request. It contains the position of the request, from which a listing can continue.
+ */
+export const paymentsErrorOf = (request: PageRequest, failure: Failure, attempts: number): PaymentsError =>
+  new PaymentsError({
+    list: request.list.name,
+    reason: failure.reason,
+    attempts,
+    status: failure.status,
+    requestId: failure.requestId,
+    address: failure.address,
+    body: failure.body,
+    position: request.cursor === undefined ? undefined : positionOf(request, request.cursor)
+  })
+
+/** Returns the position of a cursor in the listing of a request. */
+export const positionOf = (request: PageRequest, cursor: string): Position.Position =>
+  Position.make({ list: request.list.name, cursor, limit: request.limit, filters: request.filters })

@@ -1,0 +1,46 @@
+/**
+ * The server side of a list: a function from a request to a page (§4.4). `layerTest` and the sandbox call it for each
+ * request, and apply faults to the page that it returns.
+ */
+import { Schema } from "effect"
+import { type ListName, PageLimit, pageLimit } from "../model/Lists.ts"
+
+/** A request for one page. */
+export interface ListRequest {
+  /** The filters that were sent, by field name. */
+  readonly filters: Readonly<Record<string, string>>
+  /** 1 or more. The caller has checked that the API allows it. */
+  readonly limit: number
+  /** The cursor that was sent; undefined for the first page. */
+  readonly cursor: string | undefined
+}
+
+/** A page, or the refusal of a cursor that does not belong to the request. */
+export type ListAnswer = ListPage | { readonly _tag: "CursorRefused" }
+
+/** One page. The records are JSON texts, so that tests can use numbers and spellings that parsing would change. */
+export interface ListPage {
+  readonly _tag: "Page"
+  /** The records' texts. */
+  readonly items: ReadonlyArray<string>
+  /** The cursor of the next page, or null on the last page. */
+  readonly next: string | null
+  /** The envelope's `count` (§2.5). */
+  readonly count: number
+}
+
+/** Answers requests of one list. */
+export type ListServer = (request: ListRequest) => ListAnswer
+
+/** The server of each list. */
+export type ListServers = { readonly [Name in ListName]: ListServer }
+
+/** Returns the page as the JSON text of the envelope of §2.5. */
+export const renderPage = ({ count, items, next }: ListPage): string =>
+  `{"items":[${items.join(",")}],"cursor":${JSON.stringify(next)},"count":${count}}`
+
+/** Parses the `limit` parameter of a request. Returns undefined if the API does not allow that limit (§8). */
+export const limitOf = (parameter: string | undefined, whenAbsent: number = pageLimit.default): number | undefined => {
+  const limit = parameter === undefined ? whenAbsent : parameter === "" ? Number.NaN : Number(parameter)
+  return Schema.is(PageLimit)(limit) ? limit : undefined
+}

@@ -1,0 +1,116 @@
+/** Checks a destination without writing into it: its state, whether it can be written, and the space on its disk. */
+import {
+  copyFile,
+  denialProblem,
+  Destination,
+  freshnessOf,
+  openPersonal,
+  type PersonalRule,
+  printable,
+  SinkError
+} from "@payments/copy"
+import type { Lists } from "@payments/core"
+import { Effect } from "effect"
+import { existsSync } from "node:fs"
+import { statfs } from "node:fs/promises"
+import { dirname, join, resolve } from "node:path"
+import { ExitCode } from "../outcome/ExitCode.ts"
+import { failed, failedWith, type Finding, ok, skipped, warning } from "./Finding.ts"
+
+const check = "destination"
+
+/**
+ * Whether the destination's state can be read, and whether it belongs to the source and accepts the source's rule for personal
+ * data. `source` and `rule` are undefined if they are not known.
+ */
+export const checkState = (
+  to: Destination.StoredDestination,
+  source: string | undefined,
+  rule: PersonalRule | undefined,
+  lists: ReadonlyArray<Lists.AnyList> = []
+): Effect.Effect<Finding> =>
+  Effect.scoped(Effect.gen(function*() {
+    const opened = yield* Destination.reader(to)
+    const { location } = opened
+    const bound = yield* Destination.requireSource(opened, source)
+    if (rule !== undefined) yield* openPersonal(opened, rule)
+    const found = `${location}: ${
+      bound === undefined ? "is empty" : source === undefined ? `has the data of ${bound}` : "belongs to this source"
+    }`
+    const states = yield* freshnessOf(opened, lists)
+    const rows = states.map(({ list, rows: count }) => `${list} ${count} rows`)
+    const holders = new Set(states.flatMap(({ holder }) => holder === undefined ? [] : [holder]))
+    return ok(check, [found, ...rows, ...[...holders].map((holder) => `locked by ${holder}`)].join("; "))
+  })).pipe(
+    Effect.catch((error) =>
+      Effect.succeed(
+        (error.reason._tag === "NotADestination" && error.reason.isEmpty === true) ||
+          // An export creates the folder of files, but not the folder of a database.
+          (to._tag === "Files" && error.reason._tag === "Failed" && error.reason.code === "ENOENT")
+          ? ok(check, `${error.location}: does not exist yet; the first scan creates it`)
+          : failedWith(check, error)
+      )
+    )
+  )
+
+/** Whether an export could write into the destination. */
+export const checkWritable = (to: Destination.StoredDestination): Effect.Effect<Finding> => {
+  const name = "writable"
+  if (to._tag === "Postgres") {
+    return Effect.promise(() => import("@payments/copy/postgres")).pipe(
+      Effect.flatMap(({ accessProblem }) => accessProblem(to.url)),
+      Effect.match({
+        onFailure: (error) => failedWith(name, error),
+        onSuccess: (reason) =>
+          reason === undefined
+            ? ok(name, "the user has the privileges")
+            : failedWith(name, new SinkError({ location: Destination.shown(to), reason }))
+      })
+    )
+  }
+  return Effect.sync(() => {
+    const file = resolve(to._tag === "Sqlite" ? to.file : join(to.folder, copyFile))
+    const folder = dirname(file)
+    const denial = denialProblem([{ path: file }, { path: folder }])
+    if (denial !== undefined) return failed(name, ExitCode.destination, denial.replace(/\.$/, ""), undefined, "Denied")
+    // A folder of files is created with its parents, a database's folder is not.
+    return to._tag === "Sqlite" && !existsSync(folder)
+      ? failed(name, ExitCode.destination, `${printable(folder)} does not exist`, "Create it first.", "ENOENT")
+      : ok(name, `${printable(folder)} can be written`)
+  })
+}
+
+const mebibyte = 1024 * 1024
+/** Less space fails: a batch and SQLite's log may need more. */
+const leastSpace = 64 * mebibyte
+/** Less space gets a warning. */
+const fewSpace = 1024 * mebibyte
+
+/** Whether the disk of the destination has space. */
+export const checkSpace = (to: Destination.StoredDestination): Effect.Effect<Finding> => {
+  const name = "disk"
+  if (to._tag === "Postgres") {
+    return Effect.succeed(skipped(name, "not known: PostgreSQL does not report the space of its disk"))
+  }
+  const folder = existingFolder(resolve(to._tag === "Sqlite" ? dirname(to.file) : to.folder))
+  return Effect.match(Effect.tryPromise(() => statfs(folder)), {
+    onFailure: () => skipped(name, `the free space of ${printable(folder)} is not known`),
+    onSuccess: ({ bavail, bsize }) => {
+      const free = bavail * bsize
+      const found = `${printable(folder)}: ${sizeText(free)} free`
+      const advice = "Free some space, or choose another disk."
+      return free < leastSpace
+        ? failed(name, ExitCode.destination, found, advice, "Full")
+        : free < fewSpace
+        ? warning(name, found, advice)
+        : ok(name, found)
+    }
+  })
+}
+
+const existingFolder = (folder: string): string => existsSync(folder) ? folder : existingFolder(dirname(folder))
+
+const sizeText = (bytes: number): string => {
+  const gibibytes = bytes / (1024 * mebibyte)
+  return gibibytes < 1 ? `${Math.floor(bytes / mebibyte)} MiB` : `${Math.floor(gibibytes)} GiB`
+}

@@ -1,0 +1,60 @@
+/** The public surface of `@payments/program`. */
+export * as Doctor from "./doctor/Doctor.ts"
+export { ExitCode, exitCodeOf, lowestExitCode, outcomeExitCode } from "./outcome/ExitCode.ts"
+export {
+  checkAll,
+  CommandExit,
+  factsOf,
+  type Next,
+  nextMembers,
+  type ProgramError,
+  programExitCodeOf,
+  usage,
+  withNext
+} from "./outcome/ProgramError.ts"
+export {
+  drawProgress,
+  eraseProgress,
+  flushOrEnd,
+  handleOutputErrors,
+  lineLogger,
+  logLine,
+  logNote,
+  print,
+  printOrEnd,
+  requireOutput
+} from "./run/ConsoleOutput.ts"
+export {
+  copyOf,
+  destinationOf,
+  fromDestination,
+  fromDestinationIfAny,
+  fromFlag,
+  sourceOfDestination,
+  sourcesOfDestinations,
+  storedDestinationOf,
+  toDestination,
+  toFlag
+} from "./run/DestinationFlags.ts"
+export { optionalFlag, rangeFlag, textFlag, wholeNumberFlag } from "./run/Flags.ts"
+export { isLoopback, type ListenProblem, listenProblem } from "./run/ListenProblem.ts"
+export { handOverSignals, LogLevelFlag, run, teardown } from "./run/RunCommand.ts"
+export { chosenScanOptionsOf, scanFlags, scanOptionsOf } from "./run/ScanFlags.ts"
+export { checkPaths } from "./settings/CheckedPaths.ts"
+export { RenamedNames, withCurrentCommand } from "./settings/Renamed.ts"
+export { setting, variableText } from "./settings/Setting.ts"
+export { duration, interval, type SettingParser, wholeNumber } from "./settings/SettingParser.ts"
+export {
+  chosenBoundTo,
+  chosenConfig,
+  chosenPersonal,
+  chosenRateLimitStore,
+  ChosenSource,
+  ConfigFlag,
+  environmentPersonal,
+  SourceFlag
+} from "./sources/ChosenSource.ts"
+export * as MetricDefinitions from "./telemetry/MetricDefinitions.ts"
+export { Metrics, observeSink } from "./telemetry/Metrics.ts"
+export { wordsIn } from "./terminal/HelpWidth.ts"
+export { canColor, canRedraw, canRedrawScreen, terminalWidth } from "./terminal/TerminalRules.ts"

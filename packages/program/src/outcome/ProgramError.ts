@@ -1,0 +1,217 @@
+/** The errors that a command may fail with, what programs learn about them, and checks that report all problems at once. */
+import type { Destination, SinkError } from "@payments/copy"
+import { type PaymentsConfigError, type PaymentsError, RetryPolicy } from "@payments/core"
+import { Data, Effect, Record, Result } from "effect"
+import { CliError } from "effect/cli"
+import { ExitCode, exitCodeOf, lowestExitCode } from "./ExitCode.ts"
+import type { SourcesError } from "./SourcesError.ts"
+
+/** What went wrong, in one word. The set is closed, so that a script can compare it. */
+export type ErrorReason =
+  | PaymentsError["reason"]["_tag"]
+  | SinkError["reason"]["_tag"]
+  /** The arguments are invalid. */
+  | "Usage"
+  /** A setting of the environment or of the sources file is missing or invalid. */
+  | "Configuration"
+  /** Standard output cannot be written. */
+  | "Output"
+  /** The run ended, but some records need attention. */
+  | "Incomplete"
+  /** Two things that were compared differ. */
+  | "Differs"
+  /** A list is older than allowed. */
+  | "Stale"
+  | "Interrupted"
+  | "Unexpected"
+
+/** A command that a script can run as it is, or one that lacks arguments. */
+export type Next = string | IncompleteCommand
+
+/** A command that continues once arguments of this run are added. Their values may be personal data, so it does not repeat them. */
+export interface IncompleteCommand {
+  readonly command: string
+  /** The names of the arguments to add, such as `--reference`. */
+  readonly arguments: ReadonlyArray<string>
+}
+
+/** Returns the members of a JSON document. `next` can always run as it is: an incomplete command is in `nextNeeds`. */
+export const nextMembers = (
+  next: Next | null | undefined
+): { readonly next: string | null; readonly nextNeeds?: IncompleteCommand } =>
+  typeof next === "object" && next !== null ? { next: null, nextNeeds: next } : { next: next ?? null }
+
+/** Ends the command with the exit code. */
+export class CommandExit extends Data.TaggedError("CommandExit")<{
+  readonly exitCode: ExitCode
+  /** One or more lines for stderr. If the text is empty, nothing is printed for people. */
+  readonly problem: string
+  /** Default: the usual reason of the exit code. */
+  readonly reason?: ErrorReason | undefined
+  /** Whether the same command can succeed later without any change. */
+  readonly retryable?: boolean | undefined
+  /** The wait that the service requested. */
+  readonly retryAfterMs?: number | undefined
+  /** The command that continues. It contains no key, and a cursor or filter value only on a terminal. */
+  readonly next?: Next | undefined
+}> {
+  override get message() {
+    return this.problem
+  }
+}
+
+/** An invalid combination of flags, or an invalid value. */
+export const usage = (problem: string): CommandExit => new CommandExit({ exitCode: ExitCode.usage, problem })
+
+/** Every error that a command may fail with. */
+export type ProgramError =
+  | CommandExit
+  | PaymentsError
+  | PaymentsConfigError
+  | SinkError
+  | SourcesError
+  | Destination.DestinationError
+  | CliError.CliError
+
+/** Returns the exit code of an error. */
+export const programExitCodeOf = (error: ProgramError): ExitCode =>
+  error._tag === "CommandExit" ? error.exitCode : CliError.isCliError(error) ? ExitCode.usage : exitCodeOf(error)
+
+/** What programs learn about an error. A member is null if it is unknown. */
+export interface ErrorFacts {
+  readonly reason: ErrorReason
+  readonly message: string
+  /** Whether the same command can succeed later without any change. */
+  readonly retryable: boolean | null
+  readonly retryAfterMs: number | null
+  readonly exitCode: ExitCode
+  /** The command that continues. */
+  readonly next: Next | null
+}
+
+/** Returns the facts of an error. */
+export const factsOf = (error: ProgramError): ErrorFacts => {
+  const exitCode = programExitCodeOf(error)
+  const facts = {
+    reason: reasonOfCode[exitCode],
+    message: error.message === "" ? defaultMessage[exitCode] ?? "" : error.message,
+    retryable: exitCode === ExitCode.usage || exitCode === ExitCode.configuration ? false : null,
+    retryAfterMs: null,
+    exitCode,
+    next: null
+  }
+  switch (error._tag) {
+    case "CommandExit":
+      return {
+        ...facts,
+        reason: error.reason ?? facts.reason,
+        retryable: error.retryable ?? facts.retryable,
+        retryAfterMs: error.retryAfterMs ?? null,
+        next: error.next ?? null
+      }
+    case "PaymentsError": {
+      const { reason } = error
+      return {
+        ...facts,
+        reason: reason._tag,
+        retryable: RetryPolicy.isRetryable(reason),
+        retryAfterMs: ("retryAfterMs" in reason ? reason.retryAfterMs : undefined) ?? null
+      }
+    }
+    case "SinkError":
+      return {
+        ...facts,
+        reason: error.reason._tag,
+        retryable: error.reason._tag === "Failed" ? null : passingReasons.has(error.reason._tag)
+      }
+    default:
+      return facts
+  }
+}
+
+/** The reasons of a destination's error that may pass without any change. */
+const passingReasons: ReadonlySet<SinkError["reason"]["_tag"]> = new Set([
+  "Locked",
+  "LeaseLost",
+  "RowsRemoved",
+  "Unavailable",
+  "LogInUse"
+])
+
+const reasonOfCode: { readonly [Code in ExitCode]: ErrorReason } = {
+  // No error has this code.
+  [ExitCode.done]: "Unexpected",
+  [ExitCode.unexpected]: "Unexpected",
+  [ExitCode.usage]: "Usage",
+  [ExitCode.configuration]: "Configuration",
+  [ExitCode.notAuthorized]: "Unauthorized",
+  [ExitCode.refused]: "InvalidRequest",
+  [ExitCode.rateLimited]: "RateLimited",
+  [ExitCode.unavailable]: "Transport",
+  [ExitCode.malformed]: "MalformedResponse",
+  [ExitCode.destination]: "Failed",
+  [ExitCode.incomplete]: "Incomplete",
+  [ExitCode.differs]: "Differs",
+  [ExitCode.stale]: "Stale",
+  [ExitCode.interrupted]: "Interrupted"
+}
+
+/** The messages of the exit codes for which a command may have printed its own message before it failed. */
+const defaultMessage: { readonly [Code in ExitCode]?: string } = {
+  [ExitCode.incomplete]: "finished, but some records need attention",
+  [ExitCode.differs]: "finished; there are differences",
+  [ExitCode.stale]: "a list is older than allowed",
+  [ExitCode.interrupted]: "interrupted"
+}
+
+/** The facts of an interrupted run. */
+export const interruptedFacts: ErrorFacts = factsOf(new CommandExit({ exitCode: ExitCode.interrupted, problem: "" }))
+
+/** Returns the error with the command that continues. */
+export const withNext = (error: ProgramError, next: Next | undefined): CommandExit => {
+  const { exitCode, message, reason, retryable, retryAfterMs } = factsOf(error)
+  return new CommandExit({
+    exitCode,
+    problem: error.message === "" ? "" : message,
+    reason,
+    retryable: retryable ?? undefined,
+    retryAfterMs: retryAfterMs ?? undefined,
+    next
+  })
+}
+
+type Checks = { readonly [name: string]: Effect.Effect<unknown, ProgramError, unknown> }
+
+/**
+ * Runs every check and fails with all problems together, so that a person can correct all flags and settings at once. The
+ * exit code and the reason are those of the error with the lowest code.
+ */
+export const checkAll = <const C extends Checks>(
+  checks: C
+): Effect.Effect<
+  { readonly [Name in keyof C]: Effect.Success<C[Name]> },
+  ProgramError,
+  Effect.Services<C[keyof C]>
+> =>
+  Effect.gen(function*() {
+    const results = yield* Effect.all(Record.map(checks, (check) => Effect.result(check)))
+    const errors = Object.values(results).flatMap((result) => Result.isFailure(result) ? [result.failure] : [])
+    const [first, ...more] = errors
+    if (first !== undefined) return yield* more.length === 0 ? Effect.fail(first) : allOf(errors)
+    return Record.map(results, (result) => Result.isSuccess(result) ? result.success : undefined)
+    // Each member of the record has the type of its check, but the type of Record.map cannot express that.
+  }) as never
+
+/** Returns one error with the messages of several. */
+const allOf = (errors: ReadonlyArray<ProgramError>): CommandExit => {
+  const exitCode = lowestExitCode(errors.map(programExitCodeOf))
+  const facts = errors.map(factsOf)
+  const waits = facts.flatMap(({ retryAfterMs }) => retryAfterMs === null ? [] : [retryAfterMs])
+  return new CommandExit({
+    exitCode,
+    problem: [...new Set(errors.flatMap(({ message }) => message.split("\n")))].join("\n"),
+    reason: facts.find((one) => one.exitCode === exitCode)?.reason,
+    retryable: facts.every(({ retryable }) => retryable === true),
+    retryAfterMs: waits.length === 0 ? undefined : Math.max(...waits)
+  })
+}

@@ -1,0 +1,11 @@
+/** The sources of the programs, as `@payments/program/sources`. */
+export { type Finding, SourcesError } from "./outcome/SourcesError.ts"
+export { RateLimitStores } from "./ratelimit/RateLimitStores.ts"
+export { type ClusterFlags, clusterOf, type ClusterSettings } from "./sources/ClusterSettings.ts"
+export { addSource, type NewSource, removeSource } from "./sources/EditSources.ts"
+export { type LoadedSource, type LoadedSources, loadSources } from "./sources/LoadSources.ts"
+export type { SourceOverrides } from "./sources/Overrides.ts"
+export { processSettings } from "./sources/ProcessSettings.ts"
+export { effectiveSettings, type ShownSetting } from "./sources/ShownSettings.ts"
+export type { Schedule, Source, SourceSet } from "./sources/Source.ts"
+export { sourceNames } from "./sources/SourceNames.ts"

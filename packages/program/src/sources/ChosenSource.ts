@@ -1,0 +1,250 @@
+/**
+ * The source that a command of `payments` uses. `--source` or PAYMENTS_SOURCE names it. Without a name, it is the environment if
+ * PAYMENTS_BASE_URL is set, else the only source of the sources file. The file is read only if it is needed, and once.
+ */
+import { type PersonalRule, printable } from "@payments/copy"
+import { PaymentsConfig } from "@payments/core"
+import { Context, Effect, FileSystem, Layer, Option } from "effect"
+import { Flag, GlobalFlag } from "effect/cli"
+import { closest } from "fastest-levenshtein"
+import { type ProgramError, usage } from "../outcome/ProgramError.ts"
+import { existingUsualFile, namedFile, usualFile } from "../settings/Location.ts"
+import { variableText } from "../settings/Setting.ts"
+import type { LoadedSource } from "./LoadSources.ts"
+import { rateLimitStore, type SourceOverrides } from "./Overrides.ts"
+import type { ShownSetting } from "./ShownSettings.ts"
+
+const globalText = (name: string, metavar: string, description: string) =>
+  Flag.String(name).pipe(
+    Flag.withMetavar(metavar),
+    Flag.withDescription(description),
+    Flag.optional,
+    Flag.map(Option.getOrUndefined)
+  )
+
+/** `--source`, which every command accepts. */
+export const SourceFlag = GlobalFlag.Setting("source")({
+  flag: globalText("source", "NAME", "the source in the sources file (PAYMENTS_SOURCE)")
+})
+
+/** `--config`, which every command accepts. */
+export const ConfigFlag = GlobalFlag.Setting("config")({
+  flag: globalText(
+    "config",
+    "FILE",
+    "the sources file; default: payments/payments.toml in the configuration folder (PAYMENTS_CONFIG)"
+  )
+})
+
+/** The source that a command uses; undefined for the environment. */
+type Choice = Effect.Effect<LoadedSource | undefined, ProgramError>
+
+/** The source that a command uses. */
+export class ChosenSource extends Context.Service<ChosenSource, {
+  /** Whether a flag or PAYMENTS_SOURCE asks for a source of the file. */
+  readonly isNamed: boolean
+  /** The source of a command that reads the service. */
+  readonly forService: Choice
+  /** The source of a command that only needs a destination. The environment has one if PAYMENTS_TO is set. */
+  readonly forDestination: Choice
+  /**
+   * The sources of a command that shows several destinations: the named one, or all of the file. Empty if the environment has the
+   * destination.
+   */
+  readonly forDestinations: Effect.Effect<ReadonlyArray<LoadedSource>, ProgramError>
+  /**
+   * The named source; without a name, the environment if it is used, and all sources of the file. The flags override their
+   * settings. Empty if nothing is set up: `nothing` says so.
+   */
+  readonly listed: (flags?: SourceOverrides) => Effect.Effect<ReadonlyArray<LoadedSource>, ProgramError>
+  /** What names the source, or undefined: a flag, a variable, or nothing. */
+  readonly namedBy: Pick<ShownSetting, "value" | "from"> | undefined
+  /** Says that no source is set up and where the sources file would be, and what to do. `found` has no full stop. */
+  readonly nothing: Effect.Effect<{ readonly found: string; readonly advice: string }, ProgramError>
+  /** The absolute path of the sources file, whether it exists or not, and what names it. */
+  readonly fileToEdit: Effect.Effect<Pick<ShownSetting, "value" | "from">, ProgramError>
+}>()("@payments/program/ChosenSource") {
+  static readonly layer = Layer.effect(
+    ChosenSource,
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const sourceFlag = yield* SourceFlag
+      const configFlag = yield* ConfigFlag
+      const name = sourceFlag ?? (yield* variableText("PAYMENTS_SOURCE"))
+      const isNamed = name !== undefined || configFlag !== undefined
+      const file = yield* Effect.cached(
+        Effect.flatMap(
+          namedFile(configFlag),
+          (named) =>
+            named === undefined
+              ? Effect.provideService(existingUsualFile, FileSystem.FileSystem, fs)
+              : Effect.succeed(named)
+        )
+      )
+      // Most commands need no file, so they do not load its parser.
+      const loader = Effect.promise(() => import("./LoadSources.ts"))
+      const load = (path: string, flags?: SourceOverrides) =>
+        Effect.flatMap(
+          loader,
+          ({ sourcesOfFile }) => Effect.provideService(sourcesOfFile(path, flags, name), FileSystem.FileSystem, fs)
+        )
+      const flagName = sourceFlag === undefined ? "PAYMENTS_SOURCE" : "--source"
+      /** Whether the environment has what the command needs, and nothing names a source. */
+      const isEnvironment = Effect.fnUntraced(function*(variables: ReadonlyArray<string>) {
+        if (isNamed) return false
+        const texts = yield* Effect.forEach(variables, variableText)
+        return texts.some((text) => text !== undefined)
+      })
+      const sourceOfFile = (flags?: SourceOverrides): Choice =>
+        Effect.gen(function*() {
+          const path = yield* file
+          if (path === undefined) {
+            if (name === undefined || name === "default") return undefined
+            return yield* usage(
+              `${flagName}: there is no sources file. Write ${yield* usualPlace}, or name one with --config or PAYMENTS_CONFIG.`
+            )
+          }
+          const { sources } = yield* load(path, flags)
+          const { warnAboutIgnoredVariables } = yield* loader
+          yield* warnAboutIgnoredVariables(path, sources)
+          const [first, second] = sources
+          if (first === undefined) {
+            if (isNamed) return yield* (yield* loader).noSourceIn(path)
+            return undefined
+          }
+          if (name === undefined && second === undefined) return first
+          const names = new Intl.ListFormat("en-GB").format(sources.slice(0, mostNames).map((source) => source.name))
+          const more = sources.length > mostNames ? `, and ${sources.length - mostNames} more` : ""
+          if (name === undefined) {
+            return yield* usage(
+              `${printable(path)} has several sources. Choose one with --source or PAYMENTS_SOURCE: ${names}${more}.`
+            )
+          }
+          const found = sources.find((source) => source.name === name)
+          if (found !== undefined) return found
+          const nearest = closest(name, sources.map((source) => source.name))
+          return yield* usage(
+            `${flagName}: ${
+              printable(path)
+            } has no source of that name. The nearest one is ${nearest}; its sources are ${names}${more}.`
+          )
+        })
+      const fromFile = yield* Effect.cached(sourceOfFile())
+      const choose = (variables: ReadonlyArray<string>): Choice =>
+        Effect.flatMap(isEnvironment(variables), (isUsed) => isUsed ? Effect.undefined : fromFile)
+      const forService = choose(["PAYMENTS_BASE_URL"])
+      const forDestination = choose(["PAYMENTS_BASE_URL", "PAYMENTS_TO"])
+      const forDestinations = Effect.gen(function*() {
+        const path = yield* file
+        if (name !== undefined || path === undefined || (yield* isEnvironment(["PAYMENTS_BASE_URL", "PAYMENTS_TO"]))) {
+          const source = yield* forDestination
+          return source === undefined ? [] : [source]
+        }
+        const { sources } = yield* load(path)
+        yield* (yield* loader).warnAboutIgnoredVariables(path, sources)
+        return sources
+      })
+      const listed = Effect.fnUntraced(function*(flags?: SourceOverrides) {
+        const { checkEnvironment, isEnvironmentSet, sourcesOfEnvironment } = yield* loader
+        const path = yield* file
+        const chosen = name === undefined ? undefined : yield* sourceOfFile(flags)
+        if (chosen !== undefined) return [chosen]
+        const inFile = name === undefined && path !== undefined ? (yield* load(path, flags)).sources : []
+        if (inFile.length > 0 && !(yield* isEnvironment(["PAYMENTS_BASE_URL"]))) return inFile
+        if (inFile.length === 0 && (configFlag !== undefined || !(yield* isEnvironmentSet))) return []
+        yield* checkEnvironment
+        const { sources } = yield* Effect.provideService(sourcesOfEnvironment(flags), FileSystem.FileSystem, fs)
+        return [...sources, ...inFile]
+      })
+      const fileToEdit = Effect.gen(function*() {
+        const named = yield* namedFile(configFlag)
+        if (named !== undefined) {
+          return { value: named, from: configFlag === undefined ? "PAYMENTS_CONFIG" : "--config" }
+        }
+        const value = yield* usualFile()
+        return value === undefined
+          ? yield* usage(
+            "This user has no folder for settings. Name the sources file with --config or PAYMENTS_CONFIG."
+          )
+          : { value, from: "default" }
+      })
+      const nothing = Effect.gen(function*() {
+        const { value } = yield* fileToEdit
+        const exists = yield* Effect.orElseSucceed(fs.exists(value), () => false)
+        return {
+          found: exists
+            ? `${printable(value)} has no source`
+            : `There is no sources file. It would be ${printable(value)}`,
+          advice:
+            "Add a source: payments source add NAME --base-url URL. Or set PAYMENTS_BASE_URL and PAYMENTS_API_KEY."
+        }
+      })
+      return ChosenSource.of({
+        isNamed,
+        nothing,
+        forService,
+        forDestination,
+        forDestinations,
+        listed,
+        namedBy: name === undefined ? undefined : { value: name, from: flagName },
+        fileToEdit
+      })
+    })
+  )
+}
+
+const mostNames = 20
+
+const usualPlace = Effect.map(usualFile(), (path) => path === undefined ? "payments.toml" : printable(path))
+
+/**
+ * The rate limit store of the chosen source, if there is one. Its code is loaded only then, and it connects with the first
+ * request.
+ */
+export const chosenRateLimitStore: Layer.Layer<never, ProgramError, ChosenSource> = Layer.unwrap(
+  Effect.gen(function*() {
+    const source = yield* (yield* ChosenSource).forService
+    const url = source === undefined ? (yield* rateLimitStore)?.value : source.rateLimitStore
+    if (url === undefined) return Layer.empty
+    const { layer } = yield* Effect.promise(() => import("../ratelimit/PostgresRateLimiterStore.ts"))
+    return layer(url)
+  })
+)
+
+/** The rule for personal fields of the environment, with its key. */
+export const environmentPersonal: Effect.Effect<PersonalRule, ProgramError, FileSystem.FileSystem> = Effect.flatMap(
+  Effect.promise(() => import("./PersonalSettings.ts")),
+  ({ personalInEnvironment }) => personalInEnvironment
+)
+
+/** The rule for personal fields of the chosen source, with its key. `from` chooses the source of a command. */
+export const chosenPersonal = (
+  from: "forService" | "forDestination"
+): Effect.Effect<PersonalRule, ProgramError, ChosenSource | FileSystem.FileSystem> =>
+  Effect.gen(function*() {
+    const source = yield* (yield* ChosenSource)[from]
+    return yield* source?.personal ?? environmentPersonal
+  })
+
+/**
+ * The source to which destinations of the chosen source are bound. Undefined if the settings have no address. `from` chooses
+ * the source of a command.
+ */
+export const chosenBoundTo = (
+  from: "forService" | "forDestination"
+): Effect.Effect<string | undefined, ProgramError, ChosenSource> =>
+  Effect.gen(function*() {
+    const source = yield* (yield* ChosenSource)[from]
+    return yield* source?.boundTo ??
+      Effect.flatMap(Effect.promise(() => import("./LoadSources.ts")), (loader) => loader.boundToEnvironment)
+  })
+
+/** The configuration of the chosen source's service. */
+export const chosenConfig: Layer.Layer<PaymentsConfig, ProgramError, ChosenSource | FileSystem.FileSystem> = Layer
+  .effect(
+    PaymentsConfig,
+    Effect.gen(function*() {
+      const source = yield* (yield* ChosenSource).forService
+      return yield* source?.service ?? PaymentsConfig.fromEnvironment
+    })
+  )

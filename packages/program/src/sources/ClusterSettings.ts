@@ -1,0 +1,126 @@
+/**
+ * The cluster of `payments-worker`: a PostgreSQL database through which several workers share the sources. A flag overrides the
+ * environment, which overrides `[cluster]` in the sources file.
+ */
+import { type Destination, PostgresUrl } from "@payments/copy"
+import { Effect, Result } from "effect"
+import { hostname } from "node:os"
+import { resolve } from "node:path"
+import { checkAll, usage } from "../outcome/ProgramError.ts"
+import { setting } from "../settings/Setting.ts"
+import type { Note } from "./FileSource.ts"
+import type { Source } from "./Source.ts"
+import { runnerName, tablePrefix } from "./SourceSchema.ts"
+import type { Container } from "./Toml.ts"
+
+/** The cluster of a worker. */
+export interface ClusterSettings {
+  /** Its database. The schema has no meaning: the tables are in the first schema of the search path. */
+  readonly url: PostgresUrl.PostgresUrl
+  /** The beginning of the names of its tables. */
+  readonly prefix: string
+  /** The name of this worker in the cluster. */
+  readonly runner: string
+}
+
+/** The texts of the worker's flags. */
+export interface ClusterFlags {
+  readonly cluster?: string | undefined
+  readonly clusterPrefix?: string | undefined
+  readonly runner?: string | undefined
+}
+
+/** The cluster that a sources file names. */
+export type FileCluster = Omit<ClusterSettings, "runner">
+
+const defaultPrefix = "payments"
+
+/** Parses the URL of a cluster's database. The problem is a sentence that repeats no part of the URL. */
+const parseUrl = (text: string): Result.Result<PostgresUrl.PostgresUrl, string> =>
+  URL.parse(text)?.searchParams.has("schema") === true
+    ? Result.fail("postgres: the URL of a cluster has no schema. Set a prefix instead.")
+    : PostgresUrl.parse(text)
+
+const isClusterUrl = "It must be postgres://HOST/DATABASE."
+
+/** Reads the table `[cluster]`, whose values match the schema or were reported. */
+export const clusterIn = (table: Container, folder: string, note: Note): FileCluster | undefined => {
+  const { prefix = defaultPrefix, url } = table
+  if (typeof url !== "string" || typeof prefix !== "string") return undefined
+  const refuse = (problem: string) => {
+    note(["cluster", "url"], `cluster.url is no database. ${problem}`)
+    return undefined
+  }
+  if (!/^postgres(ql)?:/.test(url)) return refuse(isClusterUrl)
+  const parsed = parseUrl(url)
+  if (Result.isFailure(parsed)) return refuse(parsed.failure)
+  if (parsed.success.password !== undefined) {
+    return refuse("No password stands in this file. Set PGPASSFILE or PGPASSWORD instead.")
+  }
+  const { sslRootCert } = parsed.success
+  return {
+    url: { ...parsed.success, sslRootCert: sslRootCert === undefined ? undefined : resolve(folder, sslRootCert) },
+    prefix
+  }
+}
+
+/** Returns the cluster of the worker, or undefined without one. Refuses sources that a cluster cannot run. */
+export const clusterOf = Effect.fnUntraced(function*(
+  { cluster: inFile, sources }: {
+    readonly cluster?: FileCluster | undefined
+    readonly sources: ReadonlyArray<Pick<Source, "name" | "to" | "runner">>
+  },
+  flags: ClusterFlags
+) {
+  const given = yield* checkAll({
+    url: setting({ name: "cluster", text: flags.cluster }, "PAYMENTS_CLUSTER", {
+      expected: "postgres://HOST/DATABASE",
+      parse: (text) => /^postgres(ql)?:/.test(text) ? text : undefined
+    }),
+    prefix: setting(
+      { name: "cluster-prefix", text: flags.clusterPrefix },
+      "PAYMENTS_CLUSTER_PREFIX",
+      parser(tablePrefix)
+    ),
+    runner: setting({ name: "runner", text: flags.runner }, "PAYMENTS_RUNNER", parser(runnerName))
+  })
+  const url = given.url === undefined ? inFile?.url : yield* urlOf(given.url, flags.cluster !== undefined)
+  if (url === undefined) return undefined
+  const refused = sources.flatMap(({ name, runner, to }) =>
+    runner === undefined && isOfOneMachine(to)
+      ? [
+        `sources.${name}: only one machine can write an SQLite or file destination, but every runner of a cluster may run the source. Use a PostgreSQL destination, or set runner = "NAME" for the source.`
+      ]
+      : []
+  )
+  if (refused.length > 0) return yield* usage(refused.join("\n"))
+  const settings: ClusterSettings = {
+    url,
+    prefix: given.prefix ?? inFile?.prefix ?? defaultPrefix,
+    runner: given.runner ?? defaultRunner()
+  }
+  return settings
+})
+
+const parser = ({ expected, parse }: typeof runnerName) => ({ expected: expected.replaceAll("`", ""), parse })
+
+const urlOf = Effect.fnUntraced(function*(text: string, isArgument: boolean) {
+  const name = isArgument ? "--cluster" : "PAYMENTS_CLUSTER"
+  const parsed = parseUrl(text)
+  if (Result.isFailure(parsed)) return yield* usage(`${name}: ${parsed.failure}`)
+  if (isArgument && parsed.success.password !== undefined) {
+    return yield* usage(
+      `${name}: Other users of this machine can read a password in an argument. Set PGPASSWORD, PGPASSFILE or PAYMENTS_CLUSTER instead.`
+    )
+  }
+  return parsed.success
+})
+
+const isOfOneMachine = (to: Destination.StoredDestination | undefined): boolean =>
+  to?._tag === "Sqlite" || to?._tag === "Files"
+
+const defaultRunner = (): string => {
+  const id = String(process.pid)
+  const host = hostname().replaceAll(/[^A-Za-z0-9._-]/g, "-").slice(0, 59 - id.length)
+  return `${host}-${id}`
+}

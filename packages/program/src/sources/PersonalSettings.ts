@@ -1,0 +1,97 @@
+/** The rule for personal fields of a source, with its key: from the sources file or the environment. */
+import type { PersonalRule } from "@payments/copy"
+import { type Checked, type ConfigProblem, type KeySource, makeKeyFile, PaymentsConfigError } from "@payments/core"
+import { Effect, FileSystem, Redacted } from "effect"
+import { variableText } from "../settings/Setting.ts"
+import { fieldPaths, personalPreset, undocumentedAction } from "../settings/SettingParser.ts"
+import type { FileSource } from "./FileSource.ts"
+import { needsKey, ruleOf, type RuleSettings } from "./RuleSettings.ts"
+import { ruleVariables } from "./RuleVariables.ts"
+import type { Source } from "./Source.ts"
+import { keyInVariable, keySourceOf } from "./SourceService.ts"
+
+type Personal = Source["personal"]
+
+/** Returns the rule of a source in the file. The settings of the source have no mistakes. */
+export const personalInFile = (file: string, source: FileSource, fs: FileSystem.FileSystem): Personal => {
+  const { rule } = ruleOf(source.settings, true)
+  const key = keySourceOf(file, source, fs, "personal_key")
+  return key === undefined ? Effect.succeed(rule) : withKey(rule, key)
+}
+
+/** Reads the key and returns the rule with it. */
+const withKey = (rule: PersonalRule, { read, setting }: KeySource): Personal =>
+  Effect.flatMap(read, (found): Personal => {
+    const checked = "problem" in found ? found : checkKey(found.value)
+    return "problem" in checked
+      ? new PaymentsConfigError({ problems: [{ setting, problem: checked.problem }] })
+      : Effect.succeed({ ...rule, key: checked.value })
+  })
+
+/** The length of the shortest key, in characters: 128 random bits in hexadecimal digits. */
+const shortestKey = 32
+
+/** Checks a key. The key of the HMAC is its UTF-8. */
+const checkKey = (key: Redacted.Redacted<string>): Checked<Redacted.Redacted<Uint8Array>> =>
+  Redacted.value(key).length < shortestKey
+    ? { problem: `has fewer than ${shortestKey} characters. Make a key: openssl rand -hex 32` }
+    : { value: Redacted.make(new TextEncoder().encode(Redacted.value(key))) }
+
+const keyVariable = "PAYMENTS_PERSONAL_KEY"
+const keyFileVariable = "PAYMENTS_PERSONAL_KEY_FILE"
+
+/** Reads the rule of the environment, without its key. Fails with all mistakes. */
+export const ruleInEnvironment: Personal = Effect.gen(function*() {
+  const problems: Array<ConfigProblem> = []
+  const read = Effect.fnUntraced(function*<A>(
+    variable: string,
+    { expected, parse }: { readonly expected: string; readonly parse: (text: string) => A | undefined }
+  ) {
+    const text = yield* variableText(variable)
+    const value = text === undefined ? undefined : parse(text)
+    if (text !== undefined && value === undefined) {
+      problems.push({
+        setting: variable,
+        problem: text === "" ? `is empty. Unset it, or give ${expected}` : `must be ${expected}`
+      })
+    }
+    return value
+  })
+  const settings: RuleSettings = {
+    personal: yield* read("PAYMENTS_PERSONAL", personalPreset),
+    omit: yield* read("PAYMENTS_OMIT", fieldPaths),
+    pseudonymize: yield* read("PAYMENTS_PSEUDONYMIZE", fieldPaths),
+    keep: yield* read("PAYMENTS_KEEP", fieldPaths),
+    undocumented: yield* read("PAYMENTS_UNDOCUMENTED", undocumentedAction)
+  }
+  const hasKey = (yield* variableText(keyVariable)) !== undefined ||
+    (yield* variableText(keyFileVariable)) !== undefined
+  const checked = ruleOf(settings, hasKey)
+  for (const { problem, setting } of checked.problems) {
+    const variable = ruleVariables.find(([, name]) => name === setting)?.[0] ?? setting
+    problems.push({
+      setting: variable,
+      problem: problem === needsKey ? `${problem}: set ${keyVariable} or ${keyFileVariable}` : problem
+    })
+  }
+  return problems.length === 0 ? checked.rule : yield* new PaymentsConfigError({ problems })
+})
+
+/** The rule of the environment. */
+export const personalInEnvironment: Effect.Effect<PersonalRule, PaymentsConfigError, FileSystem.FileSystem> = Effect
+  .gen(
+    function*() {
+      const rule = yield* ruleInEnvironment
+      const hasKey = (yield* variableText(keyVariable)) !== undefined
+      const path = yield* variableText(keyFileVariable)
+      if (path === undefined) {
+        return hasKey ? yield* withKey(rule, { setting: keyVariable, read: keyInVariable(keyVariable) }) : rule
+      }
+      if (hasKey) {
+        return yield* new PaymentsConfigError({
+          problems: [{ setting: keyVariable, problem: `and ${keyFileVariable} are both set: unset one of them` }]
+        })
+      }
+      return yield* withKey(rule, makeKeyFile(yield* FileSystem.FileSystem, keyFileVariable, path))
+    }
+  )

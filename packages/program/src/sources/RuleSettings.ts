@@ -1,0 +1,72 @@
+/** The settings of a source's rule for personal fields, without the key (`PersonalSettings.ts`). */
+import { type FieldAction, hasPseudonyms, intended, pathText, type PersonalRule, readPath } from "@payments/copy"
+import { Lists } from "@payments/core"
+import type { SourceSettings } from "./SourceSchema.ts"
+
+type RuleName = "personal" | "omit" | "pseudonymize" | "keep" | "undocumented"
+
+/** The settings of a rule, by their names in the sources file. */
+export type RuleSettings = { readonly [Name in RuleName]?: SourceSettings[Name] | undefined }
+
+/** A mistake in a setting of a rule. The problem is a phrase that follows the setting's name. */
+export interface RuleProblem {
+  readonly setting: keyof RuleSettings
+  readonly problem: string
+}
+
+/** The settings that list fields. Each has the name of the action of its fields. */
+const lists = ["omit", "pseudonymize", "keep"] as const satisfies ReadonlyArray<FieldAction & keyof RuleSettings>
+
+/** The problem of a rule with pseudonyms if no setting names a key. */
+export const needsKey = "needs a key"
+
+/** Returns the rule without its key, and all mistakes. `hasKey` says whether a setting names a key. */
+export const ruleOf = (
+  settings: RuleSettings,
+  hasKey: boolean
+): { readonly rule: PersonalRule; readonly problems: ReadonlyArray<RuleProblem> } => {
+  const problems: Array<RuleProblem> = []
+  const fields = new Map<string, FieldAction>()
+  for (const setting of lists) {
+    for (const text of settings[setting] ?? []) {
+      const path = readPath(text)?.path
+      // The schema has reported text that is no path.
+      if (path === undefined) continue
+      const name = pathText(path.names)
+      const earlier = fields.get(name)
+      const meant = intended(path, documentedPaths)
+      const problem = path.names[0] === "id" && setting !== "keep"
+        ? "names id, which every row needs"
+        : meant !== undefined
+        ? `names a field that the API's document does not have. Did you mean ${meant}? An undocumented field with such a name needs double quotes`
+        : setting === "pseudonymize" && !texts.has(name)
+        ? `can only name text fields of the API's document${
+          documentedPaths.includes(name) ? `, and ${name} is none` : ""
+        }`
+        : earlier !== undefined && earlier !== setting
+        ? `names a field that ${earlier} names too. Name it in one of them`
+        : undefined
+      if (problem === undefined) fields.set(name, setting)
+      else problems.push({ setting, problem })
+    }
+  }
+  const preset = settings.personal ?? "keep"
+  const rule: PersonalRule = {
+    preset,
+    fields: Object.fromEntries(fields),
+    undocumented: settings.undocumented ?? (preset === "keep" ? "keep" : "omit"),
+    key: undefined
+  }
+  if (!hasKey && hasPseudonyms(rule)) {
+    problems.push({ setting: preset === "pseudonymize" ? "personal" : "pseudonymize", problem: needsKey })
+  }
+  return { rule, problems }
+}
+
+/** The paths of all lists' documented fields and embedded objects. */
+const documentedPaths: ReadonlyArray<string> = [...new Set(Lists.all.flatMap(Lists.fieldPaths))]
+
+/** The paths of the documented text fields. */
+const texts: ReadonlySet<string> = new Set(
+  Lists.all.flatMap(Lists.fieldMeanings).filter(({ kind }) => kind === "text").map(({ path }) => path.join("."))
+)

@@ -1,0 +1,133 @@
+/**
+ * Reads the sources file and reports all of its mistakes at once, each with its line. No message repeats a value, because it
+ * may be a secret in the wrong place.
+ */
+import { printable } from "@payments/copy"
+import { readPlainFile } from "@payments/core"
+import { Effect, type FileSystem, Result } from "effect"
+import { dirname } from "node:path"
+import { type Finding, SourcesError } from "../outcome/SourcesError.ts"
+import { RenamedNames } from "../settings/Renamed.ts"
+import { clusterIn, type FileCluster } from "./ClusterSettings.ts"
+import { issuesIn, pathName } from "./FileIssues.ts"
+import { checkTable, type FileSource, identityOf, type Note, sourceOf, tableOf } from "./FileSource.ts"
+import { withCurrentSettings } from "./RenamedSettings.ts"
+import { type Container, isTable, parseToml, type TomlDocument } from "./Toml.ts"
+
+/** A file without mistakes. */
+export interface SourcesDocument {
+  /** Its absolute path. */
+  readonly file: string
+  readonly concurrency: number | undefined
+  readonly cluster: FileCluster | undefined
+  /** In the order of the file. */
+  readonly sources: ReadonlyArray<FileSource>
+}
+
+/** Larger than any file that people write: enough for thousands of sources. */
+const maxBytes = 1024 * 1024
+
+/** Reads the file. Fails with all of its mistakes. */
+export const readSourcesFile = Effect.fnUntraced(function*(
+  file: string
+): Effect.fn.Return<SourcesDocument, SourcesError, FileSystem.FileSystem> {
+  const { mode, text } = yield* readText(file)
+  const document = yield* parseSourcesFile(file, text)
+  // Windows has no such permissions, and Node reports all of them.
+  if ((mode & 0o002) !== 0 && process.platform !== "win32") {
+    yield* Effect.logWarning(
+      `${printable(file)}: every user may change it (mode ${mode.toString(8)}), and so where keys are sent${
+        document.sources.some(hasCommand) ? " and which commands run" : ""
+      }. Restrict it: chmod 600.`
+    )
+  }
+  return document
+})
+
+/** Reads the text of the file. */
+export const readText = (file: string) =>
+  Effect.mapError(
+    readPlainFile(file, { maxBytes }),
+    ({ kind, problem }) => {
+      const advice = kind === "notFound"
+        ? " Name another one with --config or PAYMENTS_CONFIG, or create it: payments source add."
+        : ""
+      return new SourcesError({
+        file,
+        findings: [{ line: undefined, problem: `The sources file ${problem}.${advice}` }]
+      })
+    }
+  )
+
+/** Checks the text of the file. Fails with all of its mistakes. */
+export const parseSourcesFile = Effect.fnUntraced(function*(
+  file: string,
+  text: string
+): Effect.fn.Return<SourcesDocument, SourcesError, FileSystem.FileSystem> {
+  const fail = (findings: ReadonlyArray<Finding>) => new SourcesError({ file, findings })
+  const parsed = parseToml(text)
+  if (Result.isFailure(parsed)) return yield* fail([parsed.failure])
+  const { document, warnings } = withCurrentSettings(parsed.success, (yield* RenamedNames).settings)
+  for (const { line, problem } of warnings) yield* Effect.logWarning(`${printable(file)}:${line}: ${problem}`)
+  const findings: Array<Finding> = []
+  const note: Note = (path, problem) => void findings.push({ line: document.lineOf(path), problem })
+  const sources = yield* sourcesIn(document, dirname(file), note)
+  const cluster = clusterIn(tableIn(document.value, "cluster"), dirname(file), note)
+  if (findings.length > 0) return yield* fail(inOrder(findings))
+  const { concurrency } = document.value
+  return { file, concurrency: typeof concurrency === "number" ? concurrency : undefined, cluster, sources }
+})
+
+/** Sorts findings by line and drops repetitions: every source inherits the mistakes of `[defaults]`. */
+const inOrder = (findings: ReadonlyArray<Finding>): ReadonlyArray<Finding> =>
+  [...new Map(findings.map((finding) => [`${finding.line} ${finding.problem}`, finding])).values()]
+    .toSorted((one, other) => (one.line ?? 0) - (other.line ?? 0))
+
+const hasCommand = ({ settings }: FileSource): boolean =>
+  settings.api_key_command !== undefined || settings.invoices_api_key_command !== undefined
+
+const sourcesIn = Effect.fnUntraced(function*(
+  document: TomlDocument,
+  folder: string,
+  note: Note
+) {
+  const issues = issuesIn(document.value)
+  for (const { path, problem } of issues) note(path, problem)
+  const invalid = new Set(
+    issues.flatMap(({ path }) => path.map((_, index) => JSON.stringify(path.slice(0, index + 1))))
+  )
+  const isInvalid = (path: ReadonlyArray<PropertyKey>) => invalid.has(JSON.stringify(path))
+  const defaults = tableOf(["defaults"], tableIn(document.value, "defaults"), isInvalid)
+  checkTable(defaults, note)
+  const tables = tableIn(document.value, "sources")
+  const sources: Array<FileSource> = []
+  const destinations = new Map<string, string>()
+  for (const name of Object.keys(tables)) {
+    // A wrong name has been reported, and does not hide the mistakes of its table.
+    if (!isTable(tables[name])) continue
+    const own = tableOf(["sources", name], tables[name], isInvalid)
+    checkTable(own, note)
+    const source = yield* sourceOf(name, own, defaults, document, folder, note)
+    sources.push(source)
+    if (source.to === undefined) continue
+    const identity = yield* identityOf(source.to)
+    const other = destinations.get(identity)
+    if (other === undefined) destinations.set(identity, name)
+    else {
+      note(
+        ["sources", name, "to"],
+        `${pathName(["sources", name])} has the same destination as ${
+          pathName(["sources", other])
+        }. Each source needs its own.`
+      )
+    }
+  }
+  const lineOf = ({ name }: FileSource) => document.lineOf(["sources", name])
+  return sources.toSorted((one, other) => lineOf(one) - lineOf(other))
+})
+
+/** Returns a table of the document, or an empty one. */
+const tableIn = (document: Container, name: string): Container => {
+  const table = document[name]
+  return isTable(table) ? table : {}
+}

@@ -1,0 +1,101 @@
+/** Runs the built program as a user does, and a sandbox for it. */
+import type { Lists } from "@payments/core"
+import { Sandbox, type SandboxOptions } from "@payments/sandbox"
+import { Effect, Layer } from "effect"
+import type { SpawnOptions } from "node:child_process"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { spawn } from "../TestProcess.ts"
+
+export { rowsOf } from "../Folder.ts"
+
+/** The built program. */
+export const binary = join(import.meta.dirname, "../../../../apps/cli/dist/payments.js")
+
+/** The Node that runs the built program. */
+export const node = process.execPath
+
+/** The result of a run. */
+export interface RunResult {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** The options of a run. */
+export interface RunOptions {
+  readonly env?: Readonly<Record<string, string>> | undefined
+  readonly cwd?: string | undefined
+  /** Kills the program this many milliseconds after its start. */
+  readonly killAfterMs?: number | undefined
+  /** Interrupts the program, as Ctrl-C does, as soon as this returns true. */
+  readonly interruptWhen?: (() => boolean) | undefined
+}
+
+/** Runs any program. Its environment is `PATH` and the given variables. */
+export const runProgram = (
+  program: string,
+  args: ReadonlyArray<string>,
+  options: RunOptions = {}
+): Effect.Effect<RunResult> =>
+  Effect.callback((resume) => {
+    const settings: SpawnOptions = {
+      cwd: options.cwd,
+      env: options.env ?? {},
+      stdio: ["ignore", "pipe", "pipe"]
+    }
+    const child = spawn(program, args, settings)
+    const out: Array<Buffer> = []
+    const err: Array<Buffer> = []
+    child.stdout?.on("data", (chunk: Buffer) => out.push(chunk))
+    child.stderr?.on("data", (chunk: Buffer) => err.push(chunk))
+    const timer = options.killAfterMs === undefined
+      ? undefined
+      : setTimeout(() => child.kill("SIGKILL"), options.killAfterMs)
+    const poll = setInterval(() => {
+      if (options.interruptWhen?.() !== true) return
+      clearInterval(poll)
+      child.kill("SIGINT")
+    }, 20)
+    child.on("close", (code, signal) => {
+      clearTimeout(timer)
+      clearInterval(poll)
+      resume(
+        Effect.succeed({
+          code,
+          signal,
+          stdout: Buffer.concat(out).toString("utf8"),
+          stderr: Buffer.concat(err).toString("utf8")
+        })
+      )
+    })
+    return Effect.sync(() => child.kill("SIGKILL"))
+  })
+
+/** Runs `payments`. */
+export const payments = (args: ReadonlyArray<string>, options?: RunOptions) =>
+  runProgram(node, [binary, ...args], options)
+
+/** A temporary folder. Closing the scope removes it. */
+export const temporaryFolder = Effect.acquireRelease(
+  Effect.sync(() => mkdtempSync(join(tmpdir(), "payments-"))),
+  (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
+)
+
+/**
+ * Starts a sandbox on a free port and returns the environment of its clients. Closing the scope stops it. By default some of its
+ * text is hostile.
+ */
+export const sandboxEnv = (options: SandboxOptions = {}) =>
+  Effect.map(Layer.build(Sandbox.layer({ hostileText: 0.02, ...options })), (context) => ({
+    PAYMENTS_BASE_URL: Effect.runSync(Effect.provide(Sandbox.use(({ url }) => Effect.succeed(url)), context)),
+    PAYMENTS_API_KEY: "sandbox_test"
+  }))
+
+/** The labels of the lists. */
+export const labels: ReadonlyArray<Lists.AnyList["label"]> = ["payout-requests", "payin-sources", "invoices"]
+
+/** A script for `node --require` that records the connections that a program makes. */
+export const recordConnections = join(import.meta.dirname, "recordConnections.cjs")
