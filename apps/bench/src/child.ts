@@ -2,9 +2,9 @@
 import "effect/schema/SchemaJITCompiler/enable"
 import { readFileSync } from "node:fs"
 import { listen } from "./harness/PageServer.ts"
-import type { ChildRequest, ChildResponse } from "./harness/Process.ts"
 import type { WorkloadResult } from "./harness/WorkloadResult.ts"
 import { workloads } from "./workloads/all.ts"
+import type { ChildRequest, ChildResponse } from "./workloads/Process.ts"
 
 const handle = async (request: ChildRequest): Promise<ChildResponse> => {
   switch (request.do) {
@@ -35,11 +35,11 @@ const handle = async (request: ChildRequest): Promise<ChildResponse> => {
       return timed(() => readCopies(request.copies))
     }
     case "serve": {
-      const { serve } = await import("./harness/SandboxServer.ts")
+      const { serve } = await import("./workloads/SandboxServer.ts")
       return { url: await serve(request.options) }
     }
     case "firstPage": {
-      const { firstPage } = await import("./harness/SandboxServer.ts")
+      const { firstPage } = await import("./workloads/SandboxServer.ts")
       return { ms: await firstPage(request.records) }
     }
     case "load": {
@@ -53,20 +53,20 @@ const handle = async (request: ChildRequest): Promise<ChildResponse> => {
     case "memory":
       return { peakRss: process.resourceUsage().maxRSS * 1024 }
     case "serveMany": {
-      const { serveMany } = await import("./harness/SandboxServer.ts")
+      const { serveMany } = await import("./workloads/SandboxServer.ts")
       return { urls: await serveMany(request.services) }
     }
     case "setFaults": {
-      const { setFaults } = await import("./harness/SandboxServer.ts")
+      const { setFaults } = await import("./workloads/SandboxServer.ts")
       await setFaults(request.service, request.faults)
       return {}
     }
     case "countRequests": {
-      const { countRequests } = await import("./harness/SandboxServer.ts")
+      const { countRequests } = await import("./workloads/SandboxServer.ts")
       return { requests: await countRequests() }
     }
     case "countStatuses": {
-      const { countStatuses } = await import("./harness/SandboxServer.ts")
+      const { countStatuses } = await import("./workloads/SandboxServer.ts")
       return { statuses: await countStatuses() }
     }
     case "storm": {

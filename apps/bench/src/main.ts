@@ -1,10 +1,10 @@
 /** `pnpm bench core|sandbox|export|worker|observation|fleet|budget|cli|alerts [--records N] [--rounds N] [--json FILE] [--check]` */
 import { writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
-import { fullCliSizes, measureCli } from "./cli.ts"
 import { machine, meetsTarget, render } from "./harness/Report.ts"
 import { fullAlertSizes, measureAlerts } from "./measures/alerts.ts"
 import { fullBudgetSizes, measureBudget } from "./measures/budget.ts"
+import { fullCliSizes, measureCli } from "./measures/cli.ts"
 import { fullSizes, measureCore } from "./measures/core.ts"
 import { fullExportSizes, measureExport } from "./measures/export.ts"
 import { fullFleetSizes, measureFleet } from "./measures/fleet.ts"

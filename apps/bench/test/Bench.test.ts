@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { measureCli } from "../src/cli.ts"
 import { median, meetsTarget, percentile95, render } from "../src/harness/Report.ts"
+import { measureCli } from "../src/measures/cli.ts"
 import { measureCore } from "../src/measures/core.ts"
 import { measureExport } from "../src/measures/export.ts"
 import { measureHead } from "../src/measures/head.ts"

@@ -58,7 +58,6 @@ export { realPathOf } from "./filesystem/RealPath.ts"
 export { systemProblem } from "./filesystem/SystemProblem.ts"
 export { writeProblem } from "./filesystem/WriteProblem.ts"
 export { erase, type Erased, type EraseOptions, previewErasure } from "./personal/Erase.ts"
-export { type OpenPersonal, openPersonal, whilePersonalDataChanges } from "./personal/OpenPersonal.ts"
 export type { RedactionProgress } from "./personal/Redaction.ts"
 export {
   previewRewrite,
@@ -67,21 +66,6 @@ export {
   type RewritePreview,
   type Rewritten
 } from "./personal/Rewrite.ts"
-export {
-  bothRuleWords,
-  type FieldAction,
-  type FieldChange,
-  hasPseudonyms,
-  keepAll,
-  keyCheck,
-  keyCheckIn,
-  nameOf as ruleNameOf,
-  type PersonalRule,
-  pseudonym,
-  pseudonymOnce,
-  ruleWords
-} from "./personal/Rule.ts"
-export type { Criterion } from "./personal/Suppression.ts"
 export { Certificate } from "./port/Certificate.ts"
 export {
   type Generation,
@@ -106,6 +90,18 @@ export {
   SinkError
 } from "./port/Sink.ts"
 export * as PostgresUrl from "./postgres/PostgresUrl.ts"
+export { type OpenPersonal, openPersonal, whilePersonalDataChanges } from "./rule/OpenPersonal.ts"
+export { keyCheck, pseudonym, pseudonymOnce } from "./rule/Pseudonym.ts"
+export { type FieldAction, keepAll, type PersonalRule } from "./rule/Rule.ts"
+export {
+  bothRuleWords,
+  type FieldChange,
+  hasPseudonyms,
+  keyCheckIn,
+  nameOf as ruleNameOf,
+  ruleWords
+} from "./rule/StoredRule.ts"
+export type { Criterion } from "./rule/Suppression.ts"
 export { makeSourceGuard, type SourceGuard } from "./scan/MerchantGuard.ts"
 export type { PassSummary } from "./scan/Passes.ts"
 export {

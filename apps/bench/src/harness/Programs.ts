@@ -1,7 +1,8 @@
-/** The built programs. The bundle of this file is as deep in the repository as the file itself. */
-import { fileURLToPath } from "node:url"
-
-const built = (path: string) => fileURLToPath(new URL(`../../${path}`, import.meta.url))
+/** The built programs. */
+import { atRoot } from "./Root.ts"
 
 /** Their files. */
-export const programs = { worker: built("worker/dist/payments-worker.js"), cli: built("cli/dist/payments.js") }
+export const programs = {
+  worker: atRoot("apps/worker/dist/payments-worker.js"),
+  cli: atRoot("apps/cli/dist/payments.js")
+}

@@ -10,10 +10,10 @@ import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
-import { fileURLToPath } from "node:url"
-import { Process } from "../harness/Process.ts"
 import type { Figure } from "../harness/Report.ts"
+import { atRoot } from "../harness/Root.ts"
 import { WorkerProcess } from "../harness/WorkerProcess.ts"
+import { Process } from "../workloads/Process.ts"
 
 /** The sizes of the measurement. */
 export interface AlertSizes {
@@ -28,7 +28,7 @@ export const fullAlertSizes: AlertSizes = { maxAgeSeconds: 60, scans: 1000 }
 
 type Log = (line: string) => void
 
-const rules = fileURLToPath(new URL("../../../deploy/prometheus/rules.yml", import.meta.url))
+const rules = atRoot("deploy/prometheus/rules.yml")
 
 /** A step that causes an alert. */
 interface Disturbance {

@@ -7,10 +7,10 @@ import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { startDatabase, user } from "../harness/Database.ts"
-import { Process } from "../harness/Process.ts"
 import { programs } from "../harness/Programs.ts"
 import type { Figure } from "../harness/Report.ts"
 import { WorkerProcess } from "../harness/WorkerProcess.ts"
+import { Process } from "../workloads/Process.ts"
 
 /** The sizes of the measurement. */
 export interface BudgetSizes {

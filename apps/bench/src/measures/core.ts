@@ -1,8 +1,8 @@
 /** Measures `@payments/core` and, for comparison in the same run, a bare loop and other clients. */
 import { pageSize } from "../harness/PageServer.ts"
-import { Process } from "../harness/Process.ts"
 import { type Figure, median } from "../harness/Report.ts"
 import type { WorkloadName } from "../workloads/all.ts"
+import { Process } from "../workloads/Process.ts"
 
 /** The sizes of the measurements. */
 export interface Sizes {

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Client } from "pg"
 import { pageSize } from "../harness/PageServer.ts"
-import { type ChildRequest, type ChildResponse, Process } from "../harness/Process.ts"
 import { type Figure, median } from "../harness/Report.ts"
 import { emptyResult } from "../harness/WorkloadResult.ts"
 import type { ExportOptions } from "../workloads/exports.ts"
+import { type ChildRequest, type ChildResponse, Process } from "../workloads/Process.ts"
 
 /** The sizes of the measurements. */
 export interface ExportSizes {

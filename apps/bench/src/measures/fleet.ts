@@ -8,10 +8,10 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { Client } from "pg"
 import { Runner } from "../fleet/Runner.ts"
 import { startDatabase, user } from "../harness/Database.ts"
-import { Process } from "../harness/Process.ts"
 import { cpuMs, memory, metric } from "../harness/ProcessFigures.ts"
 import { programs } from "../harness/Programs.ts"
 import { type Figure, median, percentile95 } from "../harness/Report.ts"
+import { Process } from "../workloads/Process.ts"
 
 /** The sizes of the measurement. */
 export interface FleetSizes {

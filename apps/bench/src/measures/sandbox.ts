@@ -1,6 +1,6 @@
 /** Measures `@payments/sandbox` and, for comparison in the same run, a bare server. */
-import { Process, type ServeOptions } from "../harness/Process.ts"
 import { type Figure, median } from "../harness/Report.ts"
+import { Process, type ServeOptions } from "../workloads/Process.ts"
 
 /** The sizes of the measurements. */
 export interface SandboxSizes {

@@ -8,9 +8,9 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { parseArgs } from "node:util"
-import { Process } from "../harness/Process.ts"
 import { type Figure, meetsTarget, render } from "../harness/Report.ts"
 import { WorkerProcess } from "../harness/WorkerProcess.ts"
+import { Process } from "../workloads/Process.ts"
 
 const { values } = parseArgs({ options: { scans: { type: "string", default: "1000" } } })
 const scans = Number(values.scans)

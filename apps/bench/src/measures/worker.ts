@@ -4,9 +4,9 @@ import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
-import { Process } from "../harness/Process.ts"
 import { type Figure, median, medianAndRange, percentile95 } from "../harness/Report.ts"
 import { type BenchSource, WorkerProcess } from "../harness/WorkerProcess.ts"
+import { Process } from "../workloads/Process.ts"
 
 /** The sizes of the measurements. */
 export interface WorkerSizes {

@@ -2,7 +2,7 @@
  * The records that `--sort` and `--query` keep until the listing ends. They are kept as UTF-8 outside of the JavaScript heap,
  * and their size is limited.
  */
-import { fieldReader } from "./PrintedRecord.ts"
+import { fieldReader } from "../output/PrintedRecord.ts"
 import { detached, type SortKey, sortOrder, type SortValue, sortValues } from "./SortKeys.ts"
 
 /** The memory of a record besides its texts, in bytes. */

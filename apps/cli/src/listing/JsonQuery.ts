@@ -16,7 +16,7 @@ import {
 import { parseWithNumbers } from "@payments/core"
 import { BigDecimal } from "effect"
 import { closest } from "fastest-levenshtein"
-import { compareNumbers, isNumber } from "./ExactNumber.ts"
+import { compareNumbers, isNumber } from "../output/ExactNumber.ts"
 
 /** Why an expression is not valid, or why its result would not be exact. The message repeats no value of the expression. */
 export class JsonQueryError extends Error {}

@@ -18,11 +18,11 @@ import {
 import { Duration, Effect, Record, Redacted, Stdio, Stream } from "effect"
 import { chosenFormat, describe, type Ending, type Format, logWrapped, makeOutput, wrapped } from "../output/Output.ts"
 import * as OutputFile from "../output/OutputFile.ts"
+import { fieldReader } from "../output/PrintedRecord.ts"
 import { CollectedRecords } from "./CollectedRecords.ts"
 import { continueCommand, isPrintable, nextText, type TypedFlags } from "./ContinueCommand.ts"
 import * as CursorFile from "./CursorFile.ts"
 import { type ListedRecord, recordsOf } from "./ListedRecords.ts"
-import { fieldReader } from "./PrintedRecord.ts"
 import { CollectedLimit, type Selection } from "./Selection.ts"
 import { meets } from "./Where.ts"
 

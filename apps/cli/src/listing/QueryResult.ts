@@ -4,10 +4,10 @@ import { Lists, membersOf } from "@payments/core"
 import { printOrEnd } from "@payments/program"
 import { Effect, Stdio, Stream } from "effect"
 import { type Ending, endingMembers, type Format } from "../output/Output.ts"
+import { plainText } from "../output/PrintedRecord.ts"
 import { type Column, printRows } from "../output/RowsOutput.ts"
 import type { CollectedRecords } from "./CollectedRecords.ts"
 import type { JsonQuery } from "./JsonQuery.ts"
-import { plainText } from "./PrintedRecord.ts"
 import { runJsonQuery } from "./RunJsonQuery.ts"
 
 /** Runs the query on the records and prints its result. Without a query, it ends the document without a result. */

@@ -1,7 +1,7 @@
 /** `--sort`: the order of the records that were read. Numbers are compared exactly. */
 import { type FieldPath, readPath } from "@payments/copy"
-import { compareNumbers, isNumber } from "./ExactNumber.ts"
-import { plainText, type ReadField } from "./PrintedRecord.ts"
+import { compareNumbers, isNumber } from "../output/ExactNumber.ts"
+import { plainText, type ReadField } from "../output/PrintedRecord.ts"
 
 /** A field to sort by. */
 export interface SortKey {

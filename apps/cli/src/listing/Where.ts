@@ -1,7 +1,7 @@
 /** `--where`: conditions on the fields of records that were read. Numbers are compared exactly. */
 import { type FieldPath, folded, readPath, unquoted } from "@payments/copy"
-import { compareNumbers, isNumber } from "./ExactNumber.ts"
-import { plainText, type ReadField } from "./PrintedRecord.ts"
+import { compareNumbers, isNumber } from "../output/ExactNumber.ts"
+import { plainText, type ReadField } from "../output/PrintedRecord.ts"
 
 /** The operators, the longer ones first. */
 const operators = ["!=", "<=", ">=", "==", "=", "<", ">", "~"] as const

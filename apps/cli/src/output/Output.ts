@@ -17,9 +17,9 @@ import {
   requireOutput
 } from "@payments/program"
 import { Effect, Stdio, Terminal } from "effect"
-import { compareNumbers, isNumber } from "../listing/ExactNumber.ts"
-import { fieldReader, plainText, projection } from "../listing/PrintedRecord.ts"
+import { compareNumbers, isNumber } from "./ExactNumber.ts"
 import type { OutputFile } from "./OutputFile.ts"
+import { fieldReader, plainText, projection } from "./PrintedRecord.ts"
 import type { Column, Table } from "./Table.ts"
 
 /** The formats of a listing. */

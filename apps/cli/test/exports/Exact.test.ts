@@ -2,11 +2,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { readPath, readPaths } from "@payments/copy"
 import { BigDecimal, Option, Schema } from "effect"
-import { compareNumbers, isNumber } from "../../src/listing/ExactNumber.ts"
 import { JsonQueryError, parseJsonQuery } from "../../src/listing/JsonQuery.ts"
-import { fieldReader, projection } from "../../src/listing/PrintedRecord.ts"
 import { parseSortKeys, sortOrder, sortValues } from "../../src/listing/SortKeys.ts"
 import { meets, parseCondition } from "../../src/listing/Where.ts"
+import { compareNumbers, isNumber } from "../../src/output/ExactNumber.ts"
+import { fieldReader, projection } from "../../src/output/PrintedRecord.ts"
 
 const Small = Schema.Int.check(Schema.isBetween({ minimum: -30, maximum: 30 }))
 /** Integers around 2^53, where parsing rounds, and around zero. */

@@ -18,9 +18,9 @@ import {
   Stream
 } from "effect"
 import { digestOf, makeFolder, replaceFile, syncFolder } from "../filesystem/AtomicFile.ts"
-import { shownRule } from "../personal/Rule.ts"
 import { columnsOf } from "../plan/Columns.ts"
 import { Sink, SinkError } from "../port/Sink.ts"
+import { shownRule } from "../rule/StoredRule.ts"
 import { makeSink } from "../session/SqlSink.ts"
 import { open } from "../sqlite/SqliteClient.ts"
 import { denialIn, reasonOfCode } from "../sqlite/SqliteErrors.ts"

@@ -2,6 +2,10 @@
 import { Lists } from "@payments/core"
 import { Effect, Redacted } from "effect"
 import type { SinkError } from "../port/Sink.ts"
+import { keyCheck, pseudonym } from "../rule/Pseudonym.ts"
+import { erasureRule } from "../rule/Rule.ts"
+import { keyCheckIn, reclassifiedInErasures, withCurrentClasses } from "../rule/StoredRule.ts"
+import { type Criterion, hashOf, hashOfRecord, matcherOf } from "../rule/Suppression.ts"
 import type { Erasure } from "../store/RedactionStore.ts"
 import type { Maintenance } from "../store/Store.ts"
 import {
@@ -20,8 +24,6 @@ import {
   timestamp,
   writeCertificate
 } from "./Redaction.ts"
-import { erasureRule, keyCheck, keyCheckIn, pseudonym, reclassifiedInErasures, withCurrentClasses } from "./Rule.ts"
-import { type Criterion, hashOf, hashOfRecord, matcherOf } from "./Suppression.ts"
 
 /** Whom to erase. */
 export interface ErasureSearch {

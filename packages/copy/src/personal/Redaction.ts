@@ -16,6 +16,10 @@ import { pieceOf, RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
 import * as Certificate from "../port/Certificate.ts"
 import { OtherRule, SinkError, type SinkReason, WrongSetting } from "../port/Sink.ts"
+import { keyCheck } from "../rule/Pseudonym.ts"
+import { type PersonalRule, redactorOf } from "../rule/Rule.ts"
+import { ruleWords } from "../rule/StoredRule.ts"
+import { isJson } from "../rule/Suppression.ts"
 import type {
   CertifiedTexts,
   ChangeText,
@@ -27,8 +31,6 @@ import type {
   TextTable
 } from "../store/RedactionStore.ts"
 import type { Maintenance } from "../store/Store.ts"
-import { keyCheck, type PersonalRule, redactorOf, ruleWords } from "./Rule.ts"
-import { isJson } from "./Suppression.ts"
 
 /** How far an erasure has searched, or a rewrite has rewritten. */
 export interface RedactionProgress {

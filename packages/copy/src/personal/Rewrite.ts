@@ -3,6 +3,20 @@ import { Lists } from "@payments/core"
 import { Effect, Option, Schema } from "effect"
 import * as Certificate from "../port/Certificate.ts"
 import { type SinkError, WrongSetting } from "../port/Sink.ts"
+import { erasureRule, keepsAll, type PersonalRule } from "../rule/Rule.ts"
+import {
+  betweenRules,
+  bothRuleWords,
+  earlierErasureRule,
+  type FieldChange,
+  fieldChanges,
+  isSame,
+  keepText,
+  keyCheckIn,
+  nameOf,
+  reclassifiedInErasures,
+  toStored
+} from "../rule/StoredRule.ts"
 import { certificateWith } from "../store/PersonalBinding.ts"
 import type { PersonalRow, RedactedCounts, RedactionStatements } from "../store/RedactionStore.ts"
 import type { Maintenance } from "../store/Store.ts"
@@ -21,22 +35,6 @@ import {
   timestamp,
   writeCertificate
 } from "./Redaction.ts"
-import {
-  betweenRules,
-  bothRuleWords,
-  earlierErasureRule,
-  erasureRule,
-  type FieldChange,
-  fieldChanges,
-  isSame,
-  keepsAll,
-  keepText,
-  keyCheckIn,
-  nameOf,
-  type PersonalRule,
-  reclassifiedInErasures,
-  toStored
-} from "./Rule.ts"
 
 /** What to rewrite. */
 export interface RewriteOptions<E = never, R = never> {

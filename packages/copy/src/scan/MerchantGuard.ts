@@ -10,7 +10,6 @@
  */
 import { Lists, type Page, type PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
 import { Effect, Semaphore } from "effect"
-import { unchanged } from "../personal/OpenPersonal.ts"
 import {
   type CommittedRecords,
   OtherMerchant,
@@ -21,6 +20,7 @@ import {
   type Sink,
   SinkError
 } from "../port/Sink.ts"
+import { unchanged } from "../rule/OpenPersonal.ts"
 import { merchantsOf, type ReadPage, toBatchRecords } from "./ReadPage.ts"
 
 /** The maximum number of buffered records. It may be exceeded if the service returns larger pages than requested. */

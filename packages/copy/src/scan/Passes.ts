@@ -4,8 +4,6 @@
  */
 import { type Lists, Monotonic, type Page, PaymentsApi, type PaymentsError, type Position } from "@payments/core"
 import { Duration, Effect, type Scope } from "effect"
-import { openPersonal } from "../personal/OpenPersonal.ts"
-import type { PersonalRule } from "../personal/Rule.ts"
 import {
   type PassKind,
   type PassSession,
@@ -15,6 +13,8 @@ import {
   Sink,
   type SinkError
 } from "../port/Sink.ts"
+import { openPersonal } from "../rule/OpenPersonal.ts"
+import type { PersonalRule } from "../rule/Rule.ts"
 import { forgetCommits, makeGuard, type MerchantGuard, type SourceGuard } from "./MerchantGuard.ts"
 import { type ReadPage, toReadPage } from "./ReadPage.ts"
 import { firstWait, toBatch, type Traversal, type TraversalEvent, traverse } from "./ReadPages.ts"

@@ -8,11 +8,11 @@ import {
   type Position,
   recordProblem
 } from "@payments/core"
-import type { Redactor } from "../personal/OpenPersonal.ts"
-import type { RedactedText } from "../personal/Rule.ts"
 import { amountsOf, layoutOf, withoutRoundedAmounts } from "../plan/Columns.ts"
 import { countPath } from "../plan/ScanTotals.ts"
 import type { BatchRecord, Problem } from "../port/Sink.ts"
+import type { Redactor } from "../rule/OpenPersonal.ts"
+import type { RedactedText } from "../rule/Rule.ts"
 
 /** A page for a destination, without the parsed values, so that they can be freed while the page is in a queue. */
 export interface ReadPage {

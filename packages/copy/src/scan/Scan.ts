@@ -4,8 +4,6 @@
  */
 import { Lists, Monotonic, PaymentsApi, type PaymentsError, Position } from "@payments/core"
 import { Duration, Effect, Option, type Result, Scope, Semaphore } from "effect"
-import { type OpenPersonal, openPersonal, whilePersonalDataChanges } from "../personal/OpenPersonal.ts"
-import { keepAll, type PersonalRule } from "../personal/Rule.ts"
 import { scanDefaults } from "../port/ScanDefaults.ts"
 import {
   type Filling,
@@ -18,6 +16,8 @@ import {
   SinkError,
   WrongSetting
 } from "../port/Sink.ts"
+import { type OpenPersonal, openPersonal, whilePersonalDataChanges } from "../rule/OpenPersonal.ts"
+import { keepAll, type PersonalRule } from "../rule/Rule.ts"
 import { forgetCommits, forgetDecisions, makeGuard, makeSourceGuard, type SourceGuard } from "./MerchantGuard.ts"
 import { makePageGate, type PageGate } from "./PageGate.ts"
 import { headPass, type PassBegun, type PassContext, type PassSummary, windowPass } from "./Passes.ts"

@@ -10,7 +10,7 @@ import type { Redacted } from "effect"
 import { realpathSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
 import { pathToFileURL } from "node:url"
-import { pseudonymOnce } from "../personal/Rule.ts"
+import { pseudonymOnce } from "../rule/Pseudonym.ts"
 import type { ExcerptColumn, ExcerptTable } from "../statement/QueryMessages.ts"
 import type { Cell } from "../text/Cell.ts"
 

@@ -1,5 +1,4 @@
 /** The rule for personal data to which a destination is bound, and the check of it in every transaction. */
-import { keepText, keyCheckIn, nameOf } from "../personal/Rule.ts"
 import type { Certificate } from "../port/Certificate.ts"
 import {
   Damaged,
@@ -8,6 +7,7 @@ import {
   type PersonalState,
   type ScanRequest
 } from "../port/Sink.ts"
+import { keepText, keyCheckIn, nameOf } from "../rule/StoredRule.ts"
 import { number, optional, type Row } from "./Rows.ts"
 
 /** The binding of a scan that keeps every field, in a destination where nothing was ever erased. */

@@ -20,9 +20,9 @@ import {
   scanParts,
   Sink
 } from "../../src/index.ts"
-import { keepText } from "../../src/personal/Rule.ts"
-import { hashOf } from "../../src/personal/Suppression.ts"
 import { tableOf } from "../../src/plan/Columns.ts"
+import { keepText } from "../../src/rule/StoredRule.ts"
+import { hashOf } from "../../src/rule/Suppression.ts"
 import { batchOf, recordOf } from "../session/Batches.ts"
 import type { OwnedDestination } from "../session/OwnerTest.ts"
 

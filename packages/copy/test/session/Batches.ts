@@ -1,7 +1,7 @@
 /** Makes batches as a scan passes them to a sink. */
 import { type Lists, Position } from "@payments/core"
-import { unchanged } from "../../src/personal/OpenPersonal.ts"
 import type { Batch, BatchRecord, Problem } from "../../src/port/Sink.ts"
+import { unchanged } from "../../src/rule/OpenPersonal.ts"
 import { toBatchRecord } from "../../src/scan/ReadPage.ts"
 
 /** Makes a record from its exact text. */

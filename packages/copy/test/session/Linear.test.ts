@@ -2,8 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { printable } from "../../src/index.ts"
-import { keepAll, redactorOf } from "../../src/personal/Rule.ts"
 import { layoutOf, withoutRoundedAmounts } from "../../src/plan/Columns.ts"
+import { keepAll, redactorOf } from "../../src/rule/Rule.ts"
 
 const many = 1_000_000
 

@@ -14,9 +14,9 @@ import { ByteSize, Context, Effect, Layer, type Result, Schema } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApi, HttpApiBuilder, HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { createServer, IncomingMessage } from "node:http"
-import { Counters, LoggedRequest } from "../serve/RequestLog.ts"
 import { listenError, type ListenOptions, type SandboxError, urlOf } from "../serve/SocketServer.ts"
 import { refusalOf } from "./ControlGuard.ts"
+import { Counters, LoggedRequest } from "./RequestLog.ts"
 import { faultsFromJson, readJson, type ScenarioName, scenarios } from "./Scenario.ts"
 
 /** The request is invalid; `problem` says why. */

@@ -13,7 +13,7 @@ import {
   bySettlementDate,
   bySettlementTime,
   type MakeFilter
-} from "../serve/Filters.ts"
+} from "./Filters.ts"
 import {
   amountOf,
   amountText,

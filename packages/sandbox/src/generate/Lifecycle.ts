@@ -4,7 +4,7 @@
  *
  * The list starts with its initial records. Records are numbered in the order in which they appear.
  */
-import * as LowDiscrepancyOrder from "../serve/LowDiscrepancyOrder.ts"
+import * as LowDiscrepancyOrder from "./LowDiscrepancyOrder.ts"
 import { draw, fraction } from "./RecordRandom.ts"
 
 /**

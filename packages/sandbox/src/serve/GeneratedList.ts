@@ -1,10 +1,10 @@
 /** Serves the pages of a generated list as §4.4 describes, in any order and with either kind of cursor. */
 import type { Lists } from "@payments/core"
 import { ListCursor, type ListServer, makeBoundedMap } from "@payments/core/testing"
+import * as Filters from "../generate/Filters.ts"
 import { generatedRecords } from "../generate/GeneratedRecords.ts"
 import type { Generator } from "../generate/Generator.ts"
-import * as Filters from "./Filters.ts"
-import type { ListOrder } from "./ListOrder.ts"
+import type { ListOrder } from "../generate/ListOrder.ts"
 
 /** A generated list. */
 export interface GeneratedList extends Filters.FilteredList {

@@ -7,10 +7,10 @@ import { Lists } from "@payments/core"
 import type { ListServer } from "@payments/core/testing"
 import * as Generator from "../generate/Generator.ts"
 import * as Lifecycle from "../generate/Lifecycle.ts"
+import * as ListOrder from "../generate/ListOrder.ts"
 import { draw, fraction } from "../generate/RecordRandom.ts"
 import { createdMs } from "../generate/Timeline.ts"
 import * as GeneratedList from "./GeneratedList.ts"
-import * as ListOrder from "./ListOrder.ts"
 
 /** The records of the lists, and behaviour that the document does not specify. */
 export interface WorldOptions extends GeneratedList.ListOptions {

@@ -2,10 +2,10 @@
 import type { Fault, SandboxOptions } from "@payments/sandbox"
 import { type ChildProcess, fork } from "node:child_process"
 import { once } from "node:events"
-import type { WorkloadName } from "../workloads/all.ts"
-import type { Copies } from "../workloads/copies.ts"
-import type { ExportOptions } from "../workloads/exports.ts"
-import type { WorkloadResult } from "./WorkloadResult.ts"
+import type { WorkloadResult } from "../harness/WorkloadResult.ts"
+import type { WorkloadName } from "./all.ts"
+import type { Copies } from "./copies.ts"
+import type { ExportOptions } from "./exports.ts"
 
 /** A request to a child process. `listen` starts the server of PageServer.ts, `serve` a server of SandboxServer.ts. */
 export type ChildRequest =
@@ -61,7 +61,7 @@ export class Process implements AsyncDisposable {
 
   constructor(flags: ReadonlyArray<string> = []) {
     // Tests run the source of this file and the built child, which starts in a quarter of the time.
-    const file = new URL(import.meta.url.endsWith(".ts") ? "../dist/child.mjs" : "./child.mjs", import.meta.url)
+    const file = new URL(import.meta.url.endsWith(".ts") ? "../../dist/child.mjs" : "./child.mjs", import.meta.url)
     this.#child = fork(file, { execArgv: [...process.execArgv, ...flags] })
   }
 

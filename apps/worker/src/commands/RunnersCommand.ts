@@ -4,7 +4,7 @@ import { print, requireOutput, terminalWidth, textFlag, usage } from "@payments/
 import { type ClusterFlags, clusterOf, type LoadedSources, loadSources } from "@payments/program/sources"
 import { Effect, Result } from "effect"
 import { Command, Flag } from "effect/cli"
-import type { Fleet, Owner } from "./Runners.ts"
+import type { Fleet, Owner } from "../cluster/Runners.ts"
 
 /** Makes the command. */
 export const runnersCommand = (config: ReturnType<typeof textFlag>, noReloads: Effect.Effect<void>) =>
@@ -31,8 +31,8 @@ export const runnersCommand = (config: ReturnType<typeof textFlag>, noReloads: E
       yield* noReloads
       const { file, settings } = yield* readSettings(given)
       const { connect } = yield* Effect.promise(() => import("@payments/copy/postgres"))
-      const { databaseOf } = yield* Effect.promise(() => import("./ClusterDatabase.ts"))
-      const { readFleet } = yield* Effect.promise(() => import("./Runners.ts"))
+      const { databaseOf } = yield* Effect.promise(() => import("../cluster/ClusterDatabase.ts"))
+      const { readFleet } = yield* Effect.promise(() => import("../cluster/Runners.ts"))
       yield* requireOutput
       const client = yield* Effect.flatMap(databaseOf(settings.url), connect)
       const found = (yield* readFleet(client.once, settings.prefix)) ?? { runners: [], sources: [] }

@@ -16,7 +16,7 @@ import {
 } from "@payments/program"
 import type { ClusterSettings, LoadedSource, LoadedSources, Source } from "@payments/program/sources"
 import { DateTime, Effect, Layer, Option, Result } from "effect"
-import { nextRuns } from "./Schedule.ts"
+import { nextRuns } from "../loop/Schedule.ts"
 
 /** How many runs of each schedule are printed. */
 const shownRuns = 5

@@ -4,7 +4,7 @@
  */
 import { Lists, rewriteItems } from "@payments/core"
 import { Redacted } from "effect"
-import { hmac, pseudonym } from "./Rule.ts"
+import { hmac, pseudonym } from "./Pseudonym.ts"
 
 /** What an erasure is asked for. The id is that of a record of any list. */
 export interface Criterion {

@@ -3,7 +3,7 @@
  * intervals, each interval contains the point of exactly one of the first 2^n records, and that record can be computed.
  * So a shuffled list is read in order, and the records of an interval are found, without storing or sorting records.
  */
-import { draw } from "../generate/RecordRandom.ts"
+import { draw } from "./RecordRandom.ts"
 
 /** The points of all records. In all functions, [0, 1) is divided into `2^bits` intervals; `bits` is 1 to 31. */
 export interface LowDiscrepancyOrder {

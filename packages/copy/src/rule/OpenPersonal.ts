@@ -9,18 +9,9 @@ import {
   type SinkReason,
   WrongSetting
 } from "../port/Sink.ts"
-import {
-  bothRuleWords,
-  erasureRule,
-  isSame,
-  keyCheck,
-  type PersonalRule,
-  reclassifiedFields,
-  reclassifiedInErasures,
-  type RedactedText,
-  redactorOf,
-  toStored
-} from "./Rule.ts"
+import { keyCheck } from "./Pseudonym.ts"
+import { erasureRule, type PersonalRule, type RedactedText, redactorOf } from "./Rule.ts"
+import { bothRuleWords, isSame, reclassifiedFields, reclassifiedInErasures, toStored } from "./StoredRule.ts"
 import { hashesIn } from "./Suppression.ts"
 
 /** Applies a rule for personal data to the texts of a list's records. */

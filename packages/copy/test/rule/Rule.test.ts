@@ -1,28 +1,24 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Lists, parseText } from "@payments/core"
 import { Redacted, Schema } from "effect"
-import { type Classes, currentClasses, firstClasses } from "../../src/personal/Classes.ts"
+import { type Classes, currentClasses, firstClasses } from "../../src/rule/Classes.ts"
+import { pseudonym } from "../../src/rule/Pseudonym.ts"
+import { erasureRule, type FieldAction, keepAll, type PersonalRule, redactorOf } from "../../src/rule/Rule.ts"
 import {
   betweenRules,
   bothRuleWords,
   earlierErasureRule,
-  erasureRule,
-  type FieldAction,
   fieldChanges,
   hasPseudonyms,
   isSame,
-  keepAll,
   nameOf,
-  type PersonalRule,
-  pseudonym,
   reclassifiedFields,
   reclassifiedInErasures,
-  redactorOf,
   ruleWords,
   toStored,
   withCurrentClasses
-} from "../../src/personal/Rule.ts"
-import { hashesIn, hashOf, hashOfRecord, matcherOf } from "../../src/personal/Suppression.ts"
+} from "../../src/rule/StoredRule.ts"
+import { hashesIn, hashOf, hashOfRecord, matcherOf } from "../../src/rule/Suppression.ts"
 import { readPath } from "../../src/text/FieldPath.ts"
 
 const keyOf = (text: string) => Redacted.make(new TextEncoder().encode(text))

@@ -5,9 +5,9 @@ import { closeSync, mkdtempSync, openSync, rmSync, statSync } from "node:fs"
 import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
-import { Process } from "./harness/Process.ts"
-import { type Figure, median } from "./harness/Report.ts"
+import { type Figure, median } from "../harness/Report.ts"
+import { atRoot } from "../harness/Root.ts"
+import { Process } from "../workloads/Process.ts"
 
 /** The sizes of the measurements. */
 export interface CliSizes {
@@ -28,9 +28,6 @@ export const measureCli = async (
   execFileSync(process.execPath, [atRoot("scripts/programs.mjs")])
   return [...await measureStart(sizes, log), ...await measureListing(sizes, log)]
 }
-
-/** The tests run the source, and a benchmark its bundle. Both are as deep below the root. */
-const atRoot = (path: string): string => fileURLToPath(new URL(`../../../${path}`, import.meta.url))
 
 const payments = atRoot("bin/payments")
 

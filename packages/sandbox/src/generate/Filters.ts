@@ -2,7 +2,7 @@
  * The filters of §4.1 to §4.3 over generated records. A filter decides for each record whether it matches. If few
  * records can match, it also computes them from its value. Neither renders a record.
  */
-import type { Lifecycle, RecordHistory } from "../generate/Lifecycle.ts"
+import type { Lifecycle, RecordHistory } from "./Lifecycle.ts"
 import {
   longestDelayDays,
   maxCustomers,
@@ -11,8 +11,8 @@ import {
   settlementDay,
   settlementTimeOf,
   variants
-} from "../generate/RecordModel.ts"
-import { dayMs, dayOfDate, firstIndexOn } from "../generate/Timeline.ts"
+} from "./RecordModel.ts"
+import { dayMs, dayOfDate, firstIndexOn } from "./Timeline.ts"
 
 /** A filter with its value. */
 export interface Filter {

@@ -17,10 +17,10 @@ import {
 import { Context, Effect, Layer, Redacted } from "effect"
 import type { HttpClient } from "effect/http"
 import { OpenApi } from "effect/http-api"
-import { type Controls, InvalidControl, NotLive, serveControls } from "../control/Control.ts"
+import { listen, type ListenOptions, type SandboxError } from "../serve/SocketServer.ts"
+import * as World from "../serve/World.ts"
+import { type Controls, InvalidControl, NotLive, serveControls } from "./Control.ts"
 import * as RequestLog from "./RequestLog.ts"
-import { listen, type ListenOptions, type SandboxError } from "./SocketServer.ts"
-import * as World from "./World.ts"
 
 /** How a live world changes: the rates of {@link World.LiveOptions}, and the speed of its clock. */
 export interface LiveWorld extends Omit<World.LiveOptions, "now"> {
