@@ -1,4 +1,5 @@
 /** The sandbox server, and a bare server for comparison. */
+import { Lists } from "@payments/core"
 import { ListServer } from "@payments/core/testing"
 import { type Fault, Sandbox, type SandboxOptions, World } from "@payments/sandbox"
 import { Effect, ManagedRuntime } from "effect"
@@ -48,7 +49,7 @@ export const countStatuses = (): Promise<ReadonlyArray<Readonly<Record<string, n
 const bare = (): Promise<string> => {
   const page = World.make({ records: 100_000 }).servers.payoutRequests({ filters: {}, limit: 100, cursor: undefined })
   if (page._tag !== "Page") throw new Error("no page")
-  const body = Buffer.from(ListServer.renderPage(page))
+  const body = Buffer.from(ListServer.renderPage(Lists.documentedPage, page).body)
   const server = createServer((_, response) => {
     response.writeHead(200, { "content-type": "application/json", "content-length": body.length }).end(body)
   })

@@ -13,19 +13,25 @@ import {
   type ItemOf,
   type ListDefinition,
   type ListName,
+  type PageLayout,
   PageLimit
 } from "../model/Lists.ts"
 
 /** The page envelope (§2.5). */
-const page = <Item extends Schema.Top>(record: Item) =>
-  Schema.StructWithRest(
-    Schema.Struct({
-      items: Schema.Array(record),
-      cursor: Schema.NullOr(Schema.String),
-      count: Schema.optionalKey(Schema.Int)
-    }),
-    [Schema.Record(Schema.String, Schema.Unknown)]
-  )
+const page = <Item extends Schema.Top>(record: Item, { cursor, items }: PageLayout) => {
+  const members = {
+    [items]: Schema.Array(record),
+    ...(cursor.in === "body" ? { [cursor.name]: Schema.NullOr(Schema.String) } : {}),
+    count: Schema.optionalKey(Schema.Int)
+  }
+  // The cast states the layout that the document specifies. A name from a list's entry has no static type.
+  const envelope = Schema.Struct(members) as unknown as Schema.Struct<{
+    readonly items: Schema.$Array<Item>
+    readonly cursor: Schema.NullOr<Schema.String>
+    readonly count: Schema.optionalKey<Schema.Int>
+  }>
+  return Schema.StructWithRest(envelope, [Schema.Record(Schema.String, Schema.Unknown)])
+}
 
 /** `Authorization: Bearer <API_KEY>`, on all operations (§5). */
 export class BearerKey extends HttpApiMiddleware.Service<BearerKey>()("@payments/core/BearerKey", {
@@ -44,7 +50,7 @@ const endpointOf = <Name extends ListName>(name: Name) => {
     list.filters,
     () => Schema.optionalKey(Schema.String)
   )
-  return HttpApiEndpoint.get(name, list.path, { query: { ...filters, ...paging }, success: page(list.wire) })
+  return HttpApiEndpoint.get(name, list.path, { query: { ...filters, ...paging }, success: page(list.wire, list.page) })
     .middleware(BearerKey)
 }
 

@@ -98,7 +98,7 @@ export const makeClient = (
     const sending = Effect.suspend(() => {
       for (const value of [...Object.values(request.filters), request.cursor ?? ""]) secrets.add(value)
       const sent = Effect.tapError(
-        tryOnce(send(request, key), config.deadlines, secrets),
+        tryOnce(request.list, send(request, key), config.deadlines, secrets),
         ({ reason }) => reason._tag === "RateLimited" ? onRateLimited(pace, reason.retryAfter) : Effect.void
       )
       return instrumented[request.list.name](count.made++, sent)
@@ -180,7 +180,12 @@ const makePaces = (config: PaymentsConfig["Service"], store: RateLimiterStore["S
 }
 
 /** Sends one request and reads the envelope of its answer. The attempt's deadline includes decoding the answer. */
-const tryOnce = (sending: Effect.Effect<RawAnswer, Reason>, deadlines: Deadlines, secrets: Secrets) =>
+const tryOnce = (
+  list: Lists.AnyList,
+  sending: Effect.Effect<RawAnswer, Reason>,
+  deadlines: Deadlines,
+  secrets: Secrets
+) =>
   Effect.clockWith((clock) => {
     const sentAt = Monotonic.millisUnsafe(clock)
     const limit = makeTimeLimit(clock, Duration.toMillis(deadlines.attempt))
@@ -199,7 +204,7 @@ const tryOnce = (sending: Effect.Effect<RawAnswer, Reason>, deadlines: Deadlines
           })
         }
         const elapsed = Duration.millis(Monotonic.millisUnsafe(clock) - sentAt)
-        const envelope = openEnvelope(answer, limit)
+        const envelope = openEnvelope(answer, list.page, limit)
         if (Result.isFailure(envelope)) {
           const { failure: reason } = envelope
           return Effect.fail<Failure>({ reason, status: answer.status, requestId: requestIdOf(answer, secrets) })

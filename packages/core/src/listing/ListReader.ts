@@ -32,6 +32,13 @@ export const makeListOperation = <Record, Filters extends object>(
   client: Client,
   config: PaymentsConfig["Service"]
 ): ListOperation<Record, Filters> => {
+  const { cursor } = list.page
+  /** A cursor is a secret, and `next` has it. */
+  const withoutCursor = (headers: Fetched["answer"]["headers"]) => {
+    if (cursor.in === "body") return headers
+    const { [cursor.name]: _, ...others } = headers
+    return others
+  }
   const span = `PaymentsApi.${list.name}.page`
   const fetch = (request: PageRequest) => inSpan(span, {}, client.fetch(request))
   const unchecked = config.uncheckedFilters[list.name] ?? []
@@ -53,7 +60,7 @@ export const makeListOperation = <Record, Filters extends object>(
       return Effect.fail(paymentsErrorOf(request, failure, attempts))
     }
     const { bad, items, records } = decoded.success
-    const { headers } = answer
+    const headers = withoutCursor(answer.headers)
     return Effect.succeed({
       // Both casts are sound: each record that `decodeRecords` returns without a problem matches `list.record`.
       // `records` is a function, not a getter: with a second getter next to `requestId`, reading 1,000 pages took 8 to 10

@@ -41,6 +41,29 @@ export interface Filter {
 /** The values of a list's filters, by field name. An absent field does not filter. Values are sent unchanged. */
 export type FilterValues<Filters> = { readonly [Field in keyof Filters]?: string | undefined }
 
+/** Where an answer has the records of a page and the cursor of the next page. */
+export interface PageLayout {
+  /** The member of the body with the records. */
+  readonly items: string
+  /** The member of the body, or the response header in lower case, with the cursor. */
+  readonly cursor: { readonly in: "body" | "header"; readonly name: string }
+  /** What the last page has instead of a cursor. Undefined: the member or header is absent. */
+  readonly end: string | null | undefined
+}
+
+/** The layout that the document specifies for all lists (§2.5). */
+export const documentedPage: PageLayout = { items: "items", cursor: { in: "body", name: "cursor" }, end: null }
+
+/** Returns the cursor of an answer: null at the end of the list, undefined if it is missing, else the value found. */
+export const cursorOf = (
+  { cursor, end }: PageLayout,
+  body: { readonly [name: string]: unknown },
+  headers: { readonly [name: string]: string | undefined }
+): unknown => {
+  const found = cursor.in === "body" ? body[cursor.name] : headers[cursor.name]
+  return found === end ? null : found
+}
+
 /** The definition of a list, without its name. */
 export interface ListEntry<Item, Filters> {
   /** The section of the API's document that describes the list. */
@@ -53,6 +76,8 @@ export interface ListEntry<Item, Filters> {
    * Whether the document specifies the names of the query parameters. Assumed names can be changed by a setting (§4.3).
    */
   readonly parameterNames: "documented" | "assumed"
+  /** Where its answers have records and cursor. */
+  readonly page: PageLayout
   /** The precision of its timestamps (§2). */
   readonly timestampPrecision: "seconds" | "milliseconds"
   /** The default and the minimum of the page size, if the document specifies them (§8). */
@@ -131,6 +156,7 @@ const definitions = {
     path: "/v0/payoutRequests",
     baseAddress: "payments",
     parameterNames: "documented",
+    page: documentedPage,
     timestampPrecision: "seconds",
     limits: { default: 20 },
     record: PayoutRequest,
@@ -144,6 +170,7 @@ const definitions = {
     path: "/v0/payinSources",
     baseAddress: "payments",
     parameterNames: "documented",
+    page: documentedPage,
     timestampPrecision: "seconds",
     limits: { default: 20 },
     record: PayinSource,
@@ -157,6 +184,7 @@ const definitions = {
     path: "/v1/invoices",
     baseAddress: "invoices",
     parameterNames: "assumed",
+    page: documentedPage,
     timestampPrecision: "milliseconds",
     limits: { minimum: 1 },
     record: Invoice,

@@ -5,7 +5,7 @@ import { Duration, Redacted, Result, Schema, SchemaIssue } from "effect"
 import { Headers } from "effect/http"
 import type { TimeLimit } from "../http/Deadline.ts"
 import type { PageRequest, RawAnswer } from "../http/PageRequest.ts"
-import { amountFields, type AnyList, type Filter, matches } from "../model/Lists.ts"
+import { amountFields, type AnyList, cursorOf, type Filter, matches, type PageLayout } from "../model/Lists.ts"
 import type { BadRecord, PageRecord, RecordProblem } from "../model/Page.ts"
 import {
   type ErrorBody,
@@ -116,12 +116,16 @@ export interface Envelope {
  * Reads the envelope (§2.5). Refuses a page with too many values before it parses them, because the parsed values would
  * take too much memory.
  */
-export const openEnvelope = (answer: RawAnswer, limit: TimeLimit): Result.Result<Envelope, Reason> => {
+export const openEnvelope = (
+  answer: RawAnswer,
+  layout: PageLayout,
+  limit: TimeLimit
+): Result.Result<Envelope, Reason> => {
   // The request had no `range`, so the answer must not have `content-range` (RFC 9110 §14.4).
   if (answer.headers["content-range"] !== undefined) {
     return Result.fail(new MalformedResponse({ kind: "partial", path: "", detail: "a part of a page" }))
   }
-  const { text } = answer
+  const { headers, text } = answer
   // Text that does not start an object or array is not a page, and parsing it fails without taking memory.
   if (opensContainer(text) && hasMoreValues(text, mostValues)) {
     return malformed("(root)", `expected at most ${mostValues.toLocaleString("en")} values`)
@@ -135,28 +139,36 @@ export const openEnvelope = (answer: RawAnswer, limit: TimeLimit): Result.Result
         : new MalformedResponse({
           kind: "notJson",
           path: "",
-          detail: text === "" ? "an empty body" : safeContentType(answer.headers["content-type"]) ?? "no content type"
+          detail: text === "" ? "an empty body" : safeContentType(headers["content-type"]) ?? "no content type"
         })
     )
   }
-  const envelope = readEnvelope(text, body, escapedNames)
+  const envelope = readEnvelope(answer, layout, body, escapedNames)
   return limit.isOver() ? Result.fail(attemptTimeout) : envelope
 }
 
 const attemptTimeout = new Timeout({ phase: "attempt" })
 
-const readEnvelope = (text: string, body: unknown, escapedNames: boolean): Result.Result<Envelope, Reason> => {
-  if (!isObject(body)) return malformed("(root)", "expected an object with items and cursor")
-  const records: unknown = body["items"]
-  if (!Array.isArray(records)) return malformed("items", "expected an array")
-  if (records.length > mostRecords) {
-    return malformed("items", `expected at most ${mostRecords.toLocaleString("en")} records, whatever the limit`)
+const readEnvelope = (
+  { headers, text }: RawAnswer,
+  layout: PageLayout,
+  body: unknown,
+  escapedNames: boolean
+): Result.Result<Envelope, Reason> => {
+  const { cursor: { in: place, name }, items } = layout
+  if (!isObject(body)) {
+    return malformed("(root)", `expected an object with ${place === "body" ? `${items} and ${name}` : items}`)
   }
-  const cursor = body["cursor"]
-  if (!Object.hasOwn(body, "cursor")) return Result.fail(new PaginationFault({ kind: "missingCursor" }))
+  const records: unknown = body[items]
+  if (!Array.isArray(records)) return malformed(items, "expected an array")
+  if (records.length > mostRecords) {
+    return malformed(items, `expected at most ${mostRecords.toLocaleString("en")} records, whatever the limit`)
+  }
+  const cursor = cursorOf(layout, body, headers)
+  if (cursor === undefined) return Result.fail(new PaginationFault({ kind: "missingCursor" }))
   // A cursor with a lone surrogate cannot be encoded in UTF-8, so it could not be sent back unchanged (§4.4).
   if (cursor !== null && (typeof cursor !== "string" || !cursor.isWellFormed())) {
-    return malformed("cursor", "expected a string or null")
+    return malformed(name, "expected a string or null")
   }
   return Result.succeed({ text, escapedNames, records, cursor })
 }
@@ -175,10 +187,11 @@ export const decodeRecords = (
   limit: TimeLimit
 ): Result.Result<DecodedRecords, Reason> => {
   const check = checkOf(request.list)
+  const { items } = request.list.page
   const mayBeInexact = escapedNames || (check.amounts.length > 0 && mayLoseDigits(text))
   const checkedFilters = Object.entries(request.filters).filter(([field]) => !request.unchecked.includes(field))
   let extracted: ReadonlyArray<string> | undefined
-  const texts = () => extracted ??= elementsOf(text, "items")
+  const texts = () => extracted ??= elementsOf(text, items)
   const problems = new Map<number, RecordProblem>()
   for (const [index, record] of records.entries()) {
     if (index % recordsPerTimeCheck === 0 && limit.isOver()) return Result.fail(attemptTimeout)
@@ -189,7 +202,7 @@ export const decodeRecords = (
       const field = unappliedFilter(request.list, checkedFilters, record)
       if (field !== undefined) return Result.fail(new FilterNotApplied({ field }))
     } else if (onBadRecord === "fail") {
-      return malformed(`items[${index}]${problem.path === "" ? "" : `.${problem.path}`}`, problem.expected)
+      return malformed(`${items}[${index}]${problem.path === "" ? "" : `.${problem.path}`}`, problem.expected)
     } else {
       // The record has a problem, but its fields that are strings must match the filters.
       const field = unappliedFilter(request.list, checkedFilters.filter(([name]) => hasString(record, name)), record)

@@ -1,4 +1,5 @@
 /** The input of a fault: the request and the history of its listing. */
+import type { ListName } from "../model/Lists.ts"
 import type { BoundedMap } from "./BoundedMap.ts"
 import type { ListRequest } from "./ListServer.ts"
 
@@ -20,6 +21,7 @@ export interface ListingHistory {
 
 /** One request that a fault applies to. */
 export interface FaultContext {
+  readonly list: ListName
   readonly request: ListRequest
   readonly now: number
   /** The query string of the request, without the question mark. */

@@ -3,7 +3,8 @@
  * request, and apply faults to the page that it returns.
  */
 import { Schema } from "effect"
-import { type ListName, PageLimit, pageLimit } from "../model/Lists.ts"
+import { type ListName, type PageLayout, PageLimit, pageLimit } from "../model/Lists.ts"
+import { json, type Reply } from "./Reply.ts"
 
 /** A request for one page. */
 export interface ListRequest {
@@ -35,9 +36,15 @@ export type ListServer = (request: ListRequest) => ListAnswer
 /** The server of each list. */
 export type ListServers = { readonly [Name in ListName]: ListServer }
 
-/** Returns the page as the JSON text of the envelope of §2.5. */
-export const renderPage = ({ count, items, next }: ListPage): string =>
-  `{"items":[${items.join(",")}],"cursor":${JSON.stringify(next)},"count":${count}}`
+/** Returns the answer with a page, in the layout of its list. */
+export const renderPage = ({ cursor: { in: place, name }, end, items }: PageLayout, page: ListPage): Reply => {
+  const cursor = page.next ?? end
+  const member = place === "body" && cursor !== undefined ? `,"${name}":${JSON.stringify(cursor)}` : ""
+  const reply = json(`{"${items}":[${page.items.join(",")}]${member},"count":${page.count}}`)
+  return place === "header" && typeof cursor === "string"
+    ? { ...reply, headers: { ...reply.headers, [name]: cursor } }
+    : reply
+}
 
 /** Parses the `limit` parameter of a request. Returns undefined if the API does not allow that limit (§8). */
 export const limitOf = (parameter: string | undefined, whenAbsent: number = pageLimit.default): number | undefined => {

@@ -5,9 +5,11 @@
 import {
   all,
   type AnyList,
+  byName,
   defaultInvoiceParameters,
   type InvoiceParameters,
   type ListName,
+  type PageLayout,
   parameterName
 } from "../model/Lists.ts"
 import type { Fault } from "./Fault.ts"
@@ -97,7 +99,8 @@ export const makeListService = (options: ListServiceOptions, now: number): ListS
     answer: (request) => {
       const routed = route(request)
       if ("reply" in routed) return routed
-      const { applied, reply } = inject(routed, options.servers[routed.list], render)
+      const { page } = byName[routed.list]
+      const { applied, reply } = inject(routed, options.servers[routed.list], (found) => render(page, found))
       return { reply, list: routed.list, faults: applied }
     },
     setFaults: (next, since) => {
@@ -116,8 +119,8 @@ const split = (target: string): ReadonlyArray<string> => {
   return at === -1 ? [target] : [target.slice(0, at), target.slice(at + 1)]
 }
 
-const render = (answer: ListAnswer): Reply =>
-  answer._tag === "Page" ? json(renderPage(answer)) : json(`{"code":"INVALID_CURSOR"}`, 400)
+const render = (layout: PageLayout, answer: ListAnswer): Reply =>
+  answer._tag === "Page" ? renderPage(layout, answer) : json(`{"code":"INVALID_CURSOR"}`, 400)
 
 /**
  * Returns the parameters by field name, or undefined if one repeats. Ignores unknown parameters, which the document

@@ -1,4 +1,5 @@
 /** The behaviours of faults of answers. Each wraps the function that creates the answer. */
+import { byName } from "../model/Lists.ts"
 import { membersOf } from "../page/JsonText.ts"
 import type { FaultOf, replyFaults } from "./Fault.ts"
 import type { FaultContext } from "./FaultContext.ts"
@@ -46,7 +47,11 @@ export const replyBehaviours: Behaviours = {
   },
   drip: ({ bytes, everyMs }) => (answer) => ({ ...answer(), drip: { bytes, everyMs } }),
   compress: ({ encoding }) => (answer) => ({ ...answer(), encoding }),
-  bomb: ({ encoding, mebibytes }) => () => ({ ...json(`{"items":[`), encoding, padding: mebibytes }),
+  bomb: ({ encoding, mebibytes }, { list }) => () => ({
+    ...json(`{"${byName[list].page.items}":[`),
+    encoding,
+    padding: mebibytes
+  }),
   body: ({ contentType = "text/html", status = 200, text }) => () => ({
     status,
     headers: { "content-type": contentType },

@@ -4,7 +4,7 @@ import { scriptedServer } from "@payments/testkit/ScriptedServer"
 import { Clock, Effect, Layer, Redacted, Result, Schema, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientResponse } from "effect/http"
 import { BodyBytes } from "../../src/config/BodyBytes.ts"
-import { PaymentsApi, PaymentsConfig, type PaymentsError } from "../../src/index.ts"
+import { Lists, PaymentsApi, PaymentsConfig, type PaymentsError } from "../../src/index.ts"
 import { layerHttpClient } from "../../src/node.ts"
 import { hasMoreValues, mostRecords, mostValues } from "../../src/page/PageBounds.ts"
 import { openEnvelope } from "../../src/page/PageDecoder.ts"
@@ -133,7 +133,7 @@ describe("the deadline of an attempt", () => {
   )
 
   it("covers reading the envelope", () => {
-    const opened = openEnvelope({ status: 200, headers: {}, text: numbered(1) }, {
+    const opened = openEnvelope({ status: 200, headers: {}, text: numbered(1) }, Lists.documentedPage, {
       isOver: () => true,
       remainingMs: () => 0
     })

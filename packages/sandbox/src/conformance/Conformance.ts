@@ -60,6 +60,8 @@ const holdsIf = (condition: boolean, seen: string): Observation => condition ? h
 interface Answer {
   readonly status: number
   readonly page: Readonly<Record<string, unknown>> | undefined
+  readonly headers: Readonly<Record<string, string | undefined>>
+  readonly layout: Lists.PageLayout
 }
 
 /** Sends a request with these parameters, by field name, and with the configured key, a wrong key or none. */
@@ -89,9 +91,10 @@ const makeSend = (
         Effect.map(
           textOf(response, config.largestBodyBytes),
           (text): Answer => {
-            const page = pageIn(text, response.status)
-            if (response.status >= 200 && response.status < 300) everything.add(text, page)
-            return { status: response.status, page }
+            const { headers, status } = response
+            const page = pageIn(text, status)
+            if (status >= 200 && status < 300) everything.add(text, page, headers)
+            return { status, page, headers, layout: list.page }
           }
         )
       ),
@@ -141,8 +144,12 @@ const pageIn = (text: string, status: number): Answer["page"] => {
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
-const itemsOf = ({ page }: Answer): ReadonlyArray<unknown> => Array.isArray(page?.["items"]) ? page["items"] : []
-const cursorOf = ({ page }: Answer): unknown => page?.["cursor"]
+const itemsOf = ({ layout, page }: Answer): ReadonlyArray<unknown> => {
+  const items = page?.[layout.items]
+  return Array.isArray(items) ? items : []
+}
+const cursorOf = ({ headers, layout, page }: Answer): unknown =>
+  page === undefined ? undefined : Lists.cursorOf(layout, page, headers)
 const idsOf = (answer: Answer): ReadonlyArray<unknown> =>
   itemsOf(answer).map((item) => isObject(item) ? item["id"] : undefined)
 const records = (count: number): string => `${count} ${count === 1 ? "record" : "records"}`

@@ -48,13 +48,14 @@ export class ContentCheck {
   }
 
   /** Checks a successful answer. `page` is its body if that is a JSON object. */
-  add(text: string, page: Json | undefined): void {
+  add(text: string, page: Json | undefined, headers: Readonly<Record<string, string | undefined>>): void {
     this.#pages++
     if (page === undefined) return this.#addOfPage("body", "body", "expected a JSON object")
-    this.#addEnvelope(page)
-    const items = page["items"]
+    const { page: layout } = this.#list
+    const items = page[layout.items]
+    this.#addEnvelope(items, Lists.cursorOf(layout, page, headers), page["count"])
     if (!Array.isArray(items)) return
-    rewriteItems(membersOf(text).get("items") ?? "[]", (record) => {
+    rewriteItems(membersOf(text).get(layout.items) ?? "[]", (record) => {
       this.#addRecord(record)
       return record
     })
@@ -94,15 +95,15 @@ export class ContentCheck {
     this.#add(rule, String(this.#pages), path, kind)
   }
 
-  #addEnvelope(page: Json): void {
-    const { count, cursor, items } = page
-    if (!Array.isArray(items)) this.#addOfPage("items", "items", `expected array, found ${kindOf(items)}`)
+  #addEnvelope(items: unknown, cursor: unknown, count: unknown): void {
+    const { cursor: { name: cursorName }, items: itemsName } = this.#list.page
+    if (!Array.isArray(items)) this.#addOfPage("items", itemsName, `expected array, found ${kindOf(items)}`)
     else {
       const other = items.find((item) => kindOf(item) !== "object")
-      if (other !== undefined) this.#addOfPage("items", "items", `expected objects, found ${kindOf(other)}`)
+      if (other !== undefined) this.#addOfPage("items", itemsName, `expected objects, found ${kindOf(other)}`)
     }
     if (cursor !== null && typeof cursor !== "string") {
-      this.#addOfPage("cursor", "cursor", `expected string | null, found ${kindOf(cursor)}`)
+      this.#addOfPage("cursor", cursorName, `expected string | null, found ${kindOf(cursor)}`)
     }
     if (!Number.isSafeInteger(count)) this.#addOfPage("count", "count", `expected integer, found ${kindOf(count)}`)
   }
