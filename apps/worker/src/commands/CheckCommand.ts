@@ -3,7 +3,7 @@
  * the next runs. It writes nothing except lines on stdout.
  */
 import { Destination, printable } from "@payments/copy"
-import type { PaymentsApi, PaymentsConfigError } from "@payments/core"
+import { Lists, type PaymentsApi, type PaymentsConfigError } from "@payments/core"
 import {
   CommandExit,
   Doctor,
@@ -124,6 +124,8 @@ const checkSource = Effect.fnUntraced(function*<R>(
 /** Returns the schedules of a source that run. */
 const schedulesOf = ({ full, head, lists, order, window }: Source) => [
   ["full scan", full] as const,
-  ...(window === undefined || !lists.includes("invoices") ? [] : [["window pass", window.schedule] as const]),
+  ...(window === undefined || lists.every((name) => Lists.byName[name].windowFilter === undefined)
+    ? []
+    : [["window pass", window.schedule] as const]),
   ...(head === undefined || order !== "newest-first" ? [] : [["head pass", head.schedule] as const])
 ]

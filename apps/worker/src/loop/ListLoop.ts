@@ -251,7 +251,7 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
     if (source.order !== "newest-first" && (yield* scanner.headProblem) !== undefined) yield* scanner.resumeHead
     return yield* Effect.all([
       fullScans(scanner),
-      ...(window === undefined || name !== "invoices"
+      ...(window === undefined || Lists.byName[name].windowFilter === undefined
         ? []
         : [
           passes(

@@ -98,15 +98,13 @@ export const runOnce = Effect.fnUntraced(
               }),
               [exitCodeOf(error)]
             )),
-      { concurrency: Math.max(1, Math.floor(concurrency / listsPerSource)) }
+      // The lists of a source are scanned at the same time.
+      { concurrency: Math.max(1, Math.floor(concurrency / Lists.all.length)) }
     )
     const exitCode = lowestExitCode(codes.flat())
     if (exitCode !== ExitCode.done) return yield* new CommandExit({ exitCode, problem: "" })
   }
 )
-
-/** The lists of a source are scanned at the same time. */
-const listsPerSource = 3
 
 /** How long the line at the start waits for destinations that do not answer. */
 const startTimeout = "3 seconds"

@@ -104,13 +104,15 @@ export const headPass = (context: PassContext, quietPages: number): PassEffect =
 const windowConcurrency = 4
 
 /**
- * Reads the records of these settlement dates, several dates at the same time. If a record was returned for two dates, it is
- * unknown which text is newer, so all dates are read again, one after the other.
+ * Reads the records of these dates by the window filter of the list, several dates at the same time. If a record was
+ * returned for two dates, it is unknown which text is newer, so all dates are read again, one after the other.
  */
 export const windowPass = (context: PassContext, dates: ReadonlyArray<string>): PassEffect =>
   withSession(context, "window", (session, makePassGuard, convert) =>
     Effect.gen(function*() {
       const { emit, largestBatch, list, request: { limit }, source } = context
+      const { windowFilter: field } = list
+      if (field === undefined) return 0
       const sink = yield* Sink
       const startedAt = yield* Monotonic.millis
       const readDate = Effect.fnUntraced(function*(value: string) {
@@ -132,7 +134,7 @@ export const windowPass = (context: PassContext, dates: ReadonlyArray<string>): 
           wait: firstWait,
           restarts: 0
         }
-        yield* traverse(list, { field: "settlementDate", value }, limit, largestBatch, sink, state, emit)
+        yield* traverse(list, { field, value }, limit, largestBatch, sink, state, emit)
         return state.retries
       })
       const retries = yield* Effect.forEach(new Set(dates), readDate, { concurrency: windowConcurrency })

@@ -92,6 +92,8 @@ export interface ListEntry<Item, Filters> {
   readonly tableFields: ReadonlyArray<string>
   /** The field with an address that contains the merchant id (§2.4, §5), if there is one. */
   readonly merchantIdIn?: string | undefined
+  /** The filter by days that selects the records of a window pass. Undefined: the list has no window passes. */
+  readonly windowFilter?: string | undefined
 }
 
 /** Returns the entry. Its type requires that the named fields are fields of the record. */
@@ -99,6 +101,7 @@ const define = <Item, Filters>(
   entry: ListEntry<Item, Filters> & {
     readonly tableFields: ReadonlyArray<keyof Item>
     readonly merchantIdIn?: keyof Item
+    readonly windowFilter?: keyof Filters
   }
 ): ListEntry<Item, Filters> => entry
 
@@ -191,7 +194,8 @@ const definitions = {
     wire: InvoiceWire,
     filters: invoiceFilters,
     tableFields: ["amount", "status", "reference", "contract", "settlementDate", "settlementTime", "paymentDate"],
-    merchantIdIn: "paymentUrl"
+    merchantIdIn: "paymentUrl",
+    windowFilter: "settlementDate"
   })
 }
 

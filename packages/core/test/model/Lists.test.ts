@@ -9,6 +9,10 @@ describe.each(Lists.all.map((list) => [list.label, list] as const))("the definit
     const fields = Object.keys(list.record.fields)
     assert.includeMembers(fields, [...list.tableFields, ...Object.keys(list.filters)])
     if (list.merchantIdIn !== undefined) assert.include(fields, list.merchantIdIn)
+    if (list.windowFilter !== undefined) {
+      const filters: { readonly [field: string]: Lists.Filter } = list.filters
+      assert.strictEqual(filters[list.windowFilter]?.type, "day")
+    }
   })
 
   it.live("is served by layerTest and read by PaymentsApi", () =>

@@ -102,8 +102,12 @@ export const sourceOf = Effect.fnUntraced(function*(
   if (settings.head !== undefined && settings.order !== "newest-first") {
     problem("head", `needs order = "newest-first", which ${pathName(own.path)} does not have.`)
   }
-  if (settings.window !== undefined && settings.lists?.includes(Lists.byName.invoices.label) === false) {
-    problem("window", `reads invoices, which are not in the lists of ${pathName(own.path)}.`)
+  const windowed = Lists.all.filter(({ windowFilter }) => windowFilter !== undefined)
+  if (settings.window !== undefined && !windowed.some(({ label }) => settings.lists?.includes(label) ?? true)) {
+    problem(
+      "window",
+      `reads ${windowed.map(({ title }) => title).join(", ")}, which are not in the lists of ${pathName(own.path)}.`
+    )
   }
   for (const { problem: text, setting } of ruleOf(settings, alternatives[2].some(isSet)).problems) {
     problem(
