@@ -1,27 +1,21 @@
 /**
  * The pace of a client that shares one budget of requests with all clients of a key: those of other processes and other
- * machines. The state of the budget is in a `RateLimiterStore`, which has buckets of tokens and counters:
- *
- * - `slots`: its tokens are milliseconds. A request takes the time between two requests, and waits until the bucket has
- *   gained what it took. So requests are spaced evenly. A client takes one slot at a time, so all clients get the same
- *   share, and a killed client wastes one slot.
- * - `rate`: its level is the rate on a logarithmic scale: a token is 1 %. A full bucket means that nothing is known.
- * - `peak`: the rate at the last 429, on the same scale.
- * - `growth`, `reduction`: one client at a time changes the rate, at most once per second.
- * - `reductions`: a rate that was reduced several times within a few seconds is reduced more each time.
- * - `clients`: the number of clients, counted anew every minute.
- *
- * The rate grows while requests wait for it: fast until the first 429, then slowly near the peak.
+ * machines. The state of the budget is in a `RateLimiterStore`. The rate grows while requests wait for it: fast until the
+ * first 429, then slowly near the rate of the last 429.
  *
  * A client that is cut off from the store cannot know whether the others are too, and they cannot know that it still
  * sends. So the clients that use the store leave a part of the ceiling unused, the reserve, and a client without the
  * store sends at most its share of the reserve. All clients together then keep to the ceiling at every moment.
+ *
+ * This module only performs: `SharedRate.ts` decides, and `SharedBudget.ts` uses the store.
  */
-import { type Clock, Duration, Effect, Fiber, Option, Semaphore } from "effect"
+import { type Clock, Effect, Semaphore } from "effect"
 import type { RateLimiterStore } from "effect/persistence/RateLimiter"
 import * as Monotonic from "../model/Monotonic.ts"
 import { makeOwnPace, type Pace } from "./Pace.ts"
 import type { SlowDown } from "./RateLimiter.ts"
+import { makeSharedBudget, type StoreProblem } from "./SharedBudget.ts"
+import * as SharedRate from "./SharedRate.ts"
 
 /** What the clients of a budget share. */
 export interface Budget {
@@ -34,146 +28,25 @@ export interface Budget {
   readonly slowDown: SlowDown
 }
 
-/** The rates that the store can express, in requests per second. */
-const lowestRate = 0.2
-const highestRate = 1000
-/** The first rate if there is no ceiling. */
-const firstRate = 20
-/** The part of the ceiling for all clients that are cut off from the store, together. */
-const reservedPart = 0.05
-
-/** The level of `rate` and `peak` for a rate. */
-const levelOf = (rate: number): number => 100 * Math.log(rate / lowestRate)
-const rateOf = (level: number): number => lowestRate * Math.exp(level / 100)
-const fullLevel = Math.ceil(levelOf(highestRate))
-
-/** `rate` and `peak` gain 1 % per hour. So they are forgotten weeks after the last request. */
-const register = { limit: fullLevel, refillRate: Duration.hours(1), allowOverflow: true }
-/** Buckets of which one client at a time gets the token. */
-const turn = { tokens: 1, limit: 1, refillRate: Duration.seconds(1), allowOverflow: false }
-/** The reductions of the last seconds. */
-const reductions = { tokens: 1, limit: 5, refillRate: Duration.seconds(5), allowOverflow: false }
-
-/** Returns by how much the level grows in a second. */
-const growthOf = (level: number, peak: number): number =>
-  // No 429 yet: the rate doubles within 2 s.
-  peak >= fullLevel
-    ? 35
-    // The last 429 came at a much higher rate, or none came at a much higher rate than then: the limit is elsewhere.
-    : Math.abs(peak - level) > 15
-    ? 5
-    : 1
-
-/** A client reads the rate and the number of clients again after this time, or if the store is slow, after a longer one. */
-const readIntervalMs = 1000
-/** Reading takes at most one part in so many of the time. */
-const readShare = 5
-/** The clients are counted anew after this time. */
-const countWindow = Duration.minutes(1)
-/** The longest wait for the answer of one operation of the store. */
-const answerTimeout = Duration.seconds(1)
 /** The time between two attempts to use a store that failed. */
 const retryIntervalMs = 5000
 
 /** Returns a pace that shares a budget. */
 export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace => {
-  const highest = ceiling === undefined ? highestRate : Math.min(ceiling * (1 - reservedPart), highestRate)
-  const firstLevel = levelOf(ceiling === undefined ? firstRate : highest)
-  const highestLevel = ceiling === undefined ? fullLevel - 1 : Math.min(fullLevel - 1, firstLevel)
-  let rate = rateOf(firstLevel)
-  let readAgainAt = Number.NEGATIVE_INFINITY
-  /** Whether a request has waited for its slot since the rate was read. */
-  let hasWaited = false
-  /** No request is sent before. */
-  let notBefore = Number.NEGATIVE_INFINITY
-  /** The clients that are counted now, and those that were counted in the minute before. */
-  let clients = 1
-  let earlierClients = 1
-  let countEndsAt = Number.NEGATIVE_INFINITY
-  /** The pace without the store, if it cannot be used. */
-  let own: Pace | undefined
-  let triedAt = Number.NEGATIVE_INFINITY
-
+  const bounds = SharedRate.boundsOf(ceiling)
+  const cachedName = Effect.runSync(Effect.cached(name))
+  const client: Client = { bounds, budget: makeSharedBudget(store, cachedName), state: SharedRate.initial(bounds) }
+  /** The pace without the store, and when the store was last tried, while it cannot be used. */
+  let away: { readonly pace: Pace; triedAt: number } | undefined
   /** Requests that wait, in order. */
   const queue = Semaphore.makeUnsafe(1)
-  const cachedName = Effect.runSync(Effect.cached(name))
-
-  type Take = Omit<Parameters<typeof store.tokenBucket>[0], "key">
-  const take = (bucket: string, options: Take) =>
-    Effect.flatMap(cachedName, (budget) => answered(store.tokenBucket({ key: `${budget} ${bucket}`, ...options })))
-
-  /** Adds to the level of `rate` or `peak`. Returns the level. */
-  const add = (bucket: "rate" | "peak", levels: number) =>
-    Effect.flatMap(
-      take(bucket, { ...register, tokens: -levels }),
-      ([level]) => isNumber(level, -fullLevel, 2 * fullLevel) ? Effect.succeed(level) : unusable
-    )
-  const hasTurn = (bucket: "growth" | "reduction") => Effect.map(take(bucket, turn), ([remaining]) => remaining >= 0)
-
-  /** Reads the rate. If requests wait for it, increases it. */
-  const readRate = Effect.gen(function*() {
-    let level = yield* add("rate", 0)
-    const isKnown = level < fullLevel
-    if ((!isKnown || (hasWaited && level < highestLevel)) && (yield* hasTurn("growth"))) {
-      const growth = isKnown ? growthOf(level, yield* add("peak", 0)) : firstLevel - level
-      level = yield* add("rate", Math.min(growth, highestLevel - level))
-    }
-    noteLevel(level < fullLevel ? level : firstLevel)
-    hasWaited = false
-  })
-  const noteLevel = (level: number) => {
-    rate = Math.min(highest, rateOf(Math.max(0, level)))
-  }
-
-  /** Takes milliseconds of `slots`. Returns the time in ms until they begin, which is when a request may be sent. */
-  const takeSlot = Effect.fnUntraced(function*(slotMs: number) {
-    const [remaining, elapsedMs] = yield* take("slots", {
-      tokens: slotMs,
-      limit: slotMs,
-      refillRate: Duration.millis(1),
-      allowOverflow: true
-    })
-    const waitMs = Math.max(0, -remaining - elapsedMs)
-    return isNumber(waitMs, 0, longestWaitMs + 1000 * slotMs) ? waitMs : yield* unusable
-  })
-
-  /** Counts this client and reads how many there are. */
-  const count = Effect.fnUntraced(function*(now: number) {
-    const key = `${yield* cachedName} clients`
-    const addClients = (tokens: number, refillRate: Duration.Duration) =>
-      answered(store.fixedWindow({ key, tokens, refillRate, limit: undefined }))
-    const [before] = yield* addClients(0, countWindow)
-    if (now >= countEndsAt) {
-      // The first client that is counted sets the time after which all are counted anew.
-      const [after, ttlMs] = yield* addClients(1, before === 0 ? countWindow : Duration.millis(1))
-      if (!isNumber(after, 1, mostClients) || !isNumber(ttlMs, 0, longestWaitMs)) return yield* unusable
-      earlierClients = clients
-      clients = after
-      countEndsAt = now + ttlMs
-    } else clients = isNumber(before, 1, mostClients) ? before : 1
-  })
-
-  /** Takes the next slot. Returns the time in ms until it begins. */
-  const reserve = Effect.fnUntraced(function*(clock: Clock.Clock) {
-    const now = Monotonic.millisUnsafe(clock)
-    if (now >= readAgainAt) {
-      yield* readRate
-      yield* count(now)
-      const readAt = Monotonic.millisUnsafe(clock)
-      readAgainAt = readAt + Math.max(readIntervalMs, (readAt - now) * readShare)
-    }
-    const waitMs = yield* takeSlot(1000 / rate)
-    if (waitMs > 0) hasWaited = true
-    return waitMs
-  })
 
   /** Uses the pace without the store from now on. */
-  const leaveStore = (now: number, { message }: StoreProblem) => {
+  const leaveStore = (now: number, { message }: StoreProblem): Effect.Effect<void> => {
     // Another request has noticed it at the same time.
-    if (own !== undefined) return Effect.void
-    const share = (rate / (1 - reservedPart)) * reservedPart / Math.max(clients, earlierClients)
-    own = makeOwnPace(share, slowDown)
-    triedAt = now
+    if (away !== undefined) return Effect.void
+    const share = SharedRate.rateWithoutStore(client.state)
+    away = { pace: makeOwnPace(share, slowDown), triedAt: now }
     return Effect.logWarning(
       `The rate limit store cannot be used: ${message.replace(/\.$/, "")}. Until it can, this process sends at most ${
         share >= 10 ? Math.floor(share) : share.toPrecision(2)
@@ -182,9 +55,9 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
   }
 
   /** Uses the store again if it answers. */
-  const returnToStore = readRate.pipe(
+  const returnToStore = readRate(client).pipe(
     Effect.tap(() => {
-      own = undefined
+      away = undefined
       return Effect.logInfo("The rate limit store can be used again.")
     }),
     // The first failure was reported. The next attempt follows.
@@ -193,43 +66,27 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
 
   /** Waits for a slot of the budget, or without the store, for the client's own pace. */
   const waitForSlot = Effect.fnUntraced(function*(clock: Clock.Clock) {
-    if (own === undefined) {
+    if (away === undefined) {
       // To derive the name takes time that is not the store's.
       yield* cachedName
-      const reserved = yield* Effect.result(reserve(clock))
+      const reserved = yield* Effect.result(reserve(client, clock))
       if (reserved._tag === "Success") return yield* Effect.sleep(reserved.success)
       yield* leaveStore(Monotonic.millisUnsafe(clock), reserved.failure)
-    } else if (Monotonic.millisUnsafe(clock) - triedAt >= retryIntervalMs) {
-      triedAt = Monotonic.millisUnsafe(clock)
+    } else if (Monotonic.millisUnsafe(clock) - away.triedAt >= retryIntervalMs) {
+      away.triedAt = Monotonic.millisUnsafe(clock)
       // Requests do not wait for it: a store that is away may take seconds to fail.
       yield* Effect.forkDetach(returnToStore)
     }
-    yield* own?.acquire ?? Effect.void
+    yield* away?.pace.acquire ?? Effect.void
   })
 
   const wait: (clock: Clock.Clock) => Effect.Effect<void> = Effect.fnUntraced(function*(clock: Clock.Clock) {
     yield* waitForSlot(clock)
-    const pauseMs = notBefore - Monotonic.millisUnsafe(clock)
+    const pauseMs = client.state.notBefore - Monotonic.millisUnsafe(clock)
     if (pauseMs <= 0) return
     // The slot is within the pause that the service requested. The next one is not.
     yield* Effect.sleep(pauseMs)
     yield* wait(clock)
-  })
-
-  /** Reduces the rate of all clients, and lets all of them wait for `retryAfterMs`. */
-  const reduce = Effect.fnUntraced(function*(retryAfterMs: number) {
-    if (!(yield* hasTurn("reduction"))) return
-    // First the pause, before other clients take more slots.
-    const missingMs = retryAfterMs === 0 ? 0 : retryAfterMs - (yield* takeSlot(0))
-    if (missingMs > 0) yield* takeSlot(missingMs)
-    const [left] = yield* take("reductions", reductions)
-    // 0.9 for the first reduction, then 0.8, down to 0.5.
-    const factor = 0.5 + 0.1 * Math.max(0, left)
-    const level = yield* add("rate", 0)
-    const before = Math.min(level, levelOf(rate))
-    yield* add("peak", before - (yield* add("peak", 0)))
-    const after = Math.max(0, before + 100 * Math.log(factor))
-    noteLevel(yield* add("rate", after - level))
   })
 
   return {
@@ -237,42 +94,58 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
     onRateLimited: (retryAfterMs) =>
       Effect.clockWith((clock) => {
         const now = Monotonic.millisUnsafe(clock)
-        // The pause lasts, whether the store can be used then or not.
-        notBefore = Math.max(notBefore, now + retryAfterMs)
-        if (own !== undefined) return own.onRateLimited(retryAfterMs)
-        return Effect.catch(
-          reduce(retryAfterMs),
-          (error) =>
-            Effect.andThen(
-              leaveStore(now, error),
-              Effect.suspend(() => own?.onRateLimited(retryAfterMs) ?? Effect.void)
-            )
-        )
+        client.state = SharedRate.onRateLimited(client.state, now, retryAfterMs)
+        const slowOwn = Effect.suspend(() => away?.pace.onRateLimited(retryAfterMs) ?? Effect.void)
+        if (away !== undefined) return slowOwn
+        return Effect.catch(reduce(client, retryAfterMs), (error) => Effect.andThen(leaveStore(now, error), slowOwn))
       }),
-    rate: () => own?.rate() ?? rate,
-    isShared: () => own === undefined
+    rate: () => away?.pace.rate() ?? client.state.rate,
+    isShared: () => away === undefined
   }
 }
 
-/** More clients are an error of the store. */
-const mostClients = 1_000_000
-
-/** A longer wait, apart from slots of other clients, is not from a client of this budget. */
-const longestWaitMs = 60 * 60 * 1000
-
-const isNumber = (value: number, minimum: number, maximum: number): boolean => value >= minimum && value <= maximum
-
-/** Why the store cannot be used. */
-interface StoreProblem {
-  readonly message: string
+interface Client {
+  readonly bounds: SharedRate.RateBounds
+  readonly budget: ReturnType<typeof makeSharedBudget>
+  state: SharedRate.SharedRate
 }
 
-const unusable = Effect.fail<StoreProblem>({ message: "it contains a number out of range" })
+/** Reads the rate. If requests wait for it, increases it. */
+const readRate = Effect.fnUntraced(function*(client: Client) {
+  const { bounds, budget } = client
+  let level = yield* budget.addLevel("rate", 0)
+  if (SharedRate.shouldGrow(bounds, client.state, level) && (yield* budget.hasTurn("growth"))) {
+    const peak = level < SharedRate.fullLevel ? yield* budget.addLevel("peak", 0) : SharedRate.fullLevel
+    level = yield* budget.addLevel("rate", SharedRate.growthOf(bounds, level, peak))
+  }
+  client.state = SharedRate.onLevelRead(bounds, client.state, level)
+})
 
-/** Limits the time that the store may take. Does not wait for the interruption of an operation that takes longer. */
-const answered = <A>(operation: Effect.Effect<A, StoreProblem>): Effect.Effect<A, StoreProblem> =>
-  Effect.flatMap(Effect.forkDetach(operation), (fiber) =>
-    Effect.timeoutOption(Fiber.await(fiber), answerTimeout).pipe(
-      Effect.ensuring(Effect.forkDetach(Fiber.interrupt(fiber))),
-      Effect.flatMap(Option.getOrElse(() => Effect.fail({ message: "no answer for 1 s" })))
-    ))
+/** Takes the next slot. Returns the time in ms until it begins. */
+const reserve = Effect.fnUntraced(function*(client: Client, clock: Clock.Clock) {
+  const { budget } = client
+  const now = Monotonic.millisUnsafe(clock)
+  if (now >= client.state.readAgainAt) {
+    yield* readRate(client)
+    const { clients, validMs } = yield* budget.countClients(now >= client.state.countEndsAt)
+    client.state = SharedRate.onCount(client.state, clients, validMs === undefined ? undefined : now + validMs)
+    client.state = SharedRate.onRead(client.state, now, Monotonic.millisUnsafe(clock))
+  }
+  const waitMs = yield* budget.takeSlot(1000 / client.state.rate)
+  client.state = SharedRate.onSlot(client.state, waitMs)
+  return waitMs
+})
+
+/** Reduces the rate of all clients, and lets all of them wait for `retryAfterMs`. */
+const reduce = Effect.fnUntraced(function*(client: Client, retryAfterMs: number) {
+  const { bounds, budget } = client
+  if (!(yield* budget.hasTurn("reduction"))) return
+  // First the pause, before other clients take more slots.
+  const missingMs = retryAfterMs === 0 ? 0 : retryAfterMs - (yield* budget.takeSlot(0))
+  if (missingMs > 0) yield* budget.takeSlot(missingMs)
+  const left = yield* budget.noteReduction
+  const level = yield* budget.addLevel("rate", 0)
+  const { after, before } = SharedRate.reductionOf(client.state, level, left)
+  yield* budget.addLevel("peak", before - (yield* budget.addLevel("peak", 0)))
+  client.state = SharedRate.onLevel(bounds, client.state, yield* budget.addLevel("rate", after - level))
+})
