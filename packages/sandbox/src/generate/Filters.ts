@@ -98,7 +98,7 @@ const byCustomer = (
 export const byCustomerId: MakeFilter = (value, list) => byCustomer(numberAfter("cus_", value), list)
 
 export const byPayoutTarget: MakeFilter = (value, list) => {
-  const variant = value.endsWith("_0") ? 0 : value.endsWith("_1") ? 1 : value.endsWith("_2") ? 2 : undefined
+  const variant = /_[012]$/.test(value) ? Number(value.at(-1)) : undefined
   return variant === undefined ? undefined : byCustomer(numberAfter("tgt_", value.slice(0, -2)), list, variant)
 }
 
@@ -110,27 +110,20 @@ export const byContract: MakeFilter = (value, list) => {
 export const byDocumentNumber: MakeFilter = (value, list) => byCustomer(list.model.customerWithDocument(value), list)
 
 /**
- * Selects the invoices with a payment that `matches`, which was paid or entered its settlement cycle from `fromMs` to
- * `toMs`, within one day. The candidates are the invoices that changed in that time, and the initial invoices that were
- * created on that day or at most {@link longestDelayDays} days before.
+ * Selects the invoices with a payment that `matches`, which was paid or entered its settlement cycle on a day. The
+ * candidates were created on that day or at most {@link longestDelayDays} days before. In a live list, any change pays an
+ * invoice, so every invoice is a candidate.
  */
 const byPayment = (
-  fromMs: number,
-  toMs: number,
+  day: number,
   { initialCount, lifecycle, model }: FilteredList,
   matches: (payment: Payment) => boolean
 ): Filter => {
-  const day = Math.floor(fromMs / dayMs)
   const first = Math.min(initialCount, firstIndexOn(day - longestDelayDays))
   const last = Math.min(initialCount, firstIndexOn(day + 1))
+  const areTooMany = !lifecycle.isFixed || last - first > Math.max(maxCandidates, initialCount / listDivisor)
   return {
-    candidates: (now) => {
-      const length = lifecycle.lengthAt(now)
-      const candidates = lifecycle.changedWithin(fromMs, toMs, now, listDivisor)
-      if (candidates === undefined || last - first > Math.max(maxCandidates, length / listDivisor)) return undefined
-      for (let index = first; index < last; index++) candidates.push(index)
-      return candidates
-    },
+    candidates: () => areTooMany ? undefined : Array.from({ length: last - first }, (_, offset) => first + offset),
     matches: (index, history) => {
       const payment = model.paymentOf(index, history)
       return payment !== undefined && matches(payment)
@@ -141,19 +134,19 @@ const byPayment = (
 export const byPaymentDate: MakeFilter = (value, list) => {
   const day = dayOfDate(value)
   if (day !== undefined) {
-    return byPayment(day * dayMs, (day + 1) * dayMs, list, ({ paidMs }) => Math.floor(paidMs / dayMs) === day)
+    return byPayment(day, list, ({ paidMs }) => Math.floor(paidMs / dayMs) === day)
   }
   const ms = Date.parse(value)
   return Number.isNaN(ms) || ms < 0 || new Date(ms).toISOString() !== value
     ? undefined
-    : byPayment(ms, ms + 1, list, ({ paidMs }) => paidMs === ms)
+    : byPayment(Math.floor(ms / dayMs), list, ({ paidMs }) => paidMs === ms)
 }
 
 export const bySettlementDate: MakeFilter = (value, list) => {
   const day = dayOfDate(value)
   return day === undefined
     ? undefined
-    : byPayment((day - 1) * dayMs, day * dayMs, list, ({ settledMs }) => settlementDay(settledMs) === day)
+    : byPayment(day - 1, list, ({ settledMs }) => settlementDay(settledMs) === day)
 }
 
 export const bySettlementTime: MakeFilter = (value, { model }) =>

@@ -54,11 +54,6 @@ export interface Lifecycle {
   readonly vanishedBelow: (now: number) => number
   /** Returns what has happened to a record. */
   readonly historyOf: (index: number, now: number) => RecordHistory
-  /**
-   * Returns all records that changed from `fromMs` to `toMs` (ms since 1970), and possibly others. Returns undefined if
-   * it would return more than the `divisor`-th part of the list.
-   */
-  readonly changedWithin: (fromMs: number, toMs: number, now: number, divisor: number) => Array<number> | undefined
 }
 
 /** Makes the lifecycle of a list whose records never change. */
@@ -69,8 +64,7 @@ export const fixed = (length: number): Lifecycle => ({
   lengthAt: () => length,
   isPresent: (index) => index < length,
   vanishedBelow: () => 0,
-  historyOf: () => unchanged,
-  changedWithin: () => []
+  historyOf: () => unchanged
 })
 
 const hourMs = 3_600_000
@@ -142,25 +136,6 @@ export const changing = (initialCount: number, startMs: number, rates: Rates, ke
         firstChangeMs: Math.floor(startMs + changeAt(index, before)),
         lastChangeMs: Math.floor(startMs + changeAt(index, after - 1))
       }
-    },
-    changedWithin: (fromMs, toMs, now, divisor) => {
-      // Times in periods. `historyOf` rounds times to ms, so the range is extended by 1 ms on each side.
-      const from = Math.max(0, fromMs - startMs - 1) / period
-      const to = Math.min(now, toMs - startMs + 1) / period
-      if (rates.change === 0 || from > to) return []
-      const length = lengthAt(now)
-      const bits = LowDiscrepancyOrder.bitsFor(length)
-      // A period is divided into at least one interval per record. Each interval contains the phase of at most one
-      // record.
-      const intervals = 2 ** bits
-      const [first, last] = [Math.floor(from * intervals), Math.floor(to * intervals)]
-      if ((last - first + 1) * divisor > intervals) return undefined
-      const changed: Array<number> = []
-      for (let interval = first; interval <= last; interval++) {
-        const index = phases.indexIn(interval % intervals, bits)
-        if (index < length) changed.push(index)
-      }
-      return changed
     }
   }
 }
