@@ -1,22 +1,17 @@
-/** `pnpm bench core|sandbox|export|worker|observation|fleet|budget|cli|alerts [--records N] [--rounds N] [--json FILE] [--check]` */
+/** `npm run bench -- core|sandbox|export|worker|fleet|cli [--records N] [--rounds N] [--json FILE] [--check]` */
 import { writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
-import { machine, meetsTarget, render } from "./harness/Report.ts"
-import { fullAlertSizes, measureAlerts } from "./measures/alerts.ts"
-import { fullBudgetSizes, measureBudget } from "./measures/budget.ts"
+import { type Figure, machine, report } from "./harness/Report.ts"
 import { fullCliSizes, measureCli } from "./measures/cli.ts"
 import { fullSizes, measureCore } from "./measures/core.ts"
 import { fullExportSizes, measureExport } from "./measures/export.ts"
 import { fullFleetSizes, measureFleet } from "./measures/fleet.ts"
-import { fullHeadSizes, measureHead } from "./measures/head.ts"
 import { fullSandboxSizes, measureSandbox } from "./measures/sandbox.ts"
-import { fullWorkerSizes, measureObservation, measureWorker } from "./measures/worker.ts"
+import { fullWorkerSizes, measureWorker } from "./measures/worker.ts"
 
-const usage = `usage: pnpm bench core|sandbox|export|worker|observation|fleet|budget|cli|alerts [flags]
-  --records N   records of the list for speed and memory figures (a multiple of 100; default ${fullSizes.records}, worker and
-                observation: ${fullWorkerSizes.records}, cli: ${fullCliSizes.records})
-  --rounds N    measured rounds; the figures are their medians (default ${fullSizes.rounds}, worker and
-                observation: ${fullWorkerSizes.rounds}, cli: ${fullCliSizes.rounds})
+const usage = `usage: npm run bench -- core|sandbox|export|worker|fleet|cli [flags]
+  --records N   core, export, cli: records of the list (a multiple of 100; default ${fullSizes.records}, cli: ${fullCliSizes.records})
+  --rounds N    core, export, cli: measured rounds; the figures are their medians (default ${fullSizes.rounds}, cli: ${fullCliSizes.rounds})
   --json FILE   also write the figures to this file
   --check       exit with code 1 if a target is missed`
 
@@ -29,52 +24,53 @@ const { positionals, values } = parseArgs({
     check: { type: "boolean", default: false }
   }
 })
-const defaults = ["worker", "observation"].includes(positionals[0] ?? "")
-  ? fullWorkerSizes
-  : positionals[0] === "cli"
-  ? fullCliSizes
-  : fullSizes
-const sizes = {
-  ...fullSizes,
-  records: Number(values.records ?? defaults.records),
-  rounds: Number(values.rounds ?? defaults.rounds)
+
+interface Bench<Sizes> {
+  readonly sizes: Sizes
+  readonly measure: (sizes: Sizes, log: (line: string) => void) => Promise<ReadonlyArray<Figure>>
 }
+
+/** Replaces the records and rounds by those of the flags. */
+const ofSize = <Sizes extends { readonly records: number; readonly rounds: number }>(
+  { measure, sizes }: Bench<Sizes>
+) => {
+  const chosen = {
+    ...sizes,
+    records: Number(values.records ?? sizes.records),
+    rounds: Number(values.rounds ?? sizes.rounds)
+  }
+  return fixed({ sizes: chosen, measure })
+}
+
+const fixed = <Sizes extends object>({ measure, sizes }: Bench<Sizes>) => ({
+  sizes,
+  run: () => measure(sizes, (line) => console.error(line))
+})
+
 const benches = {
-  core: (log: Log) => measureCore(sizes, log),
-  sandbox: (log: Log) => measureSandbox({ ...fullSandboxSizes, records: sizes.records, rounds: sizes.rounds }, log),
-  export: (log: Log) => measureExport({ ...fullExportSizes, records: sizes.records, rounds: sizes.rounds }, log),
-  worker: async (log: Log) => [
-    ...await measureWorker({ ...fullWorkerSizes, records: sizes.records, rounds: sizes.rounds }, log),
-    // It always runs with 1,000,000 records for 4 minutes.
-    ...await measureHead(fullHeadSizes, log)
-  ],
-  // It always has 100 sources, and ignores the flags for sizes.
-  fleet: async (log: Log) => [...await measureFleet(fullFleetSizes, log), ...await measureBudget(fullBudgetSizes, log)],
-  // A part of `fleet`: a worker and command lines with one key.
-  budget: (log: Log) => measureBudget(fullBudgetSizes, log),
-  // A part of `worker`: the cost of telemetry and status pages.
-  observation: (log: Log) =>
-    measureObservation({ ...fullWorkerSizes, records: sizes.records, rounds: sizes.rounds }, log),
-  cli: (log: Log) => measureCli({ records: sizes.records, rounds: sizes.rounds }, log),
-  // It needs Prometheus, and ignores the flags for sizes.
-  alerts: (log: Log) => measureAlerts(fullAlertSizes, log)
+  core: ofSize({ sizes: fullSizes, measure: measureCore }),
+  export: ofSize({ sizes: fullExportSizes, measure: measureExport }),
+  cli: ofSize({ sizes: fullCliSizes, measure: measureCli }),
+  sandbox: fixed({ sizes: fullSandboxSizes, measure: measureSandbox }),
+  worker: fixed({ sizes: fullWorkerSizes, measure: measureWorker }),
+  fleet: fixed({ sizes: fullFleetSizes, measure: measureFleet })
 }
-type Log = (line: string) => void
+const isBench = (name: string): name is keyof typeof benches => Object.hasOwn(benches, name)
 const isCount = (value: number) => Number.isInteger(value) && value > 0
 
-if (!Object.hasOwn(benches, positionals.join(" ")) || !isCount(sizes.records / 100) || !isCount(sizes.rounds)) {
+const name = positionals.join(" ")
+if (!isBench(name) || !isCount(Number(values.records ?? 100) / 100) || !isCount(Number(values.rounds ?? 1))) {
   console.error(usage)
   process.exitCode = 2
 } else {
+  const { run, sizes } = benches[name]
   const about = machine()
   console.log(`${about.cpu}, ${about.cores} cores, ${about.memoryGiB} GiB, Node ${about.node}`)
   console.log(Object.entries(about.versions).map((pair) => pair.join(" ")).join(", "))
-  console.log(`${sizes.records} records in pages of 100 over loopback; medians of ${sizes.rounds} interleaved rounds\n`)
-  const log = (line: string) => console.error(line)
-  const figures = await benches[positionals[0] as keyof typeof benches](log) // its name was checked above
-  console.log(`\n${render(figures)}`)
+  console.log(`${JSON.stringify(sizes)}; pages of 100 over loopback\n`)
+  const figures = await run()
+  if (!report(figures) && values.check) process.exitCode = 1
   if (values.json !== undefined) {
     writeFileSync(values.json, `${JSON.stringify({ machine: about, sizes, figures }, undefined, 2)}\n`)
   }
-  if (values.check && figures.some((figure) => meetsTarget(figure) === false)) process.exitCode = 1
 }

@@ -1,9 +1,9 @@
 /** The faults of the fleet test. Each hits a fleet once, at a moment that the caller chooses, and measures the takeover. */
 import type { Dice } from "@payments/testkit/Seed"
 import { setTimeout as sleep } from "node:timers/promises"
-import type { Fleet, Progress } from "./Fleet.ts"
+import type { Runner } from "../harness/Runner.ts"
+import { type Fleet, longest } from "./Fleet.ts"
 import { type Healing, wallMs } from "./Link.ts"
-import type { Runner } from "./Runner.ts"
 
 /** What a fault did. */
 export interface FaultOutcome {
@@ -21,7 +21,7 @@ export const faults = {
     const { leases, victim } = await pickVictim(fleet, dice)
     const [at, dead] = [wallMs(), victim.instance]
     await victim.end("SIGKILL")
-    const found = await fleet.untilProgress(at, by((instance) => instance !== dead), longest, leases)
+    const found = await fleet.untilProgress(at, { leases, without: dead })
     victim.spawn()
     return { kind: "kill", variant: victim.name, takeovers: perSource(leases, found) }
   },
@@ -32,7 +32,7 @@ export const faults = {
     victim.signal("SIGSTOP")
     await sleep(90_000)
     // It looks before the runner continues, so that only other processes count.
-    const found = await fleet.untilProgress(at, by((instance) => instance !== frozen), 0, leases)
+    const found = await fleet.untilProgress(at, { leases, without: frozen, timeoutMs: 0 })
     victim.signal("SIGCONT")
     return { kind: "freeze", variant: victim.name, takeovers: perSource(leases, found) }
   },
@@ -48,7 +48,7 @@ export const faults = {
       ELSE pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory') END`,
       [variant, ports]
     )
-    const found = await fleet.untilProgress(at, () => true, longest)
+    const found = await fleet.untilProgress(at)
     return { kind: "terminate", variant: `${variant} (${rowCount ?? 0})`, takeovers: perSource(fleet.leases, found) }
   },
   /** The database is unreachable for 60 s, from one runner or from all. */
@@ -59,10 +59,10 @@ export const faults = {
       const [at, lost] = [wallMs(), victim.instance]
       victim.link.cut()
       await sleep(60_000)
-      const early = await fleet.untilProgress(at, by((instance) => instance !== lost), 0, leases)
+      const early = await fleet.untilProgress(at, { leases, without: lost, timeoutMs: 0 })
       victim.link.heal(healing)
       // If nobody took a source over, its own runner continues after the cut.
-      const found = early.size === leases.length ? early : await fleet.untilProgress(at, () => true, longest, leases)
+      const found = early.size === leases.length ? early : await fleet.untilProgress(at, { leases })
       return {
         kind: "blackhole of one runner",
         variant: `${victim.name}, ${healing}`,
@@ -74,7 +74,7 @@ export const faults = {
     const healed = wallMs()
     for (const { link } of fleet.runners) link.heal(healing)
     // A commit that is delivered late is no sign of work, so the first 2 s do not count.
-    const found = await fleet.untilProgress(healed + 2000, () => true, longest)
+    const found = await fleet.untilProgress(healed + 2000)
     return { kind: "blackhole of all runners", variant: healing, takeovers: perSource(fleet.leases, found, 2) }
   },
   /** All runners are replaced, one after the other. */
@@ -84,7 +84,6 @@ export const faults = {
       a.rank - b.rank
     )
     for (const { runner } of order) {
-      // oxlint-disable no-await-in-loop -- one runner after the other
       const old = runner.instance
       const owners = await fleet.owners()
       const leases = fleet.leases.filter((lease) => owners.get(lease) === old)
@@ -92,11 +91,10 @@ export const faults = {
       await fleet.stop(runner)
       runner.spawn()
       await runner.untilListening()
-      const found = await fleet.untilProgress(at, by((instance) => instance !== old), longest, leases)
+      const found = await fleet.untilProgress(at, { leases, without: old })
       for (const [source, seconds] of perSource(leases, found)) {
         takeovers.set(source, Math.max(seconds, takeovers.get(source) ?? 0))
       }
-      // oxlint-enable no-await-in-loop
     }
     return { kind: "rolling", variant: order.map(({ runner }) => runner.name).join(", "), takeovers }
   }
@@ -104,11 +102,6 @@ export const faults = {
 
 /** The name of a fault. */
 export type FaultName = keyof typeof faults
-
-/** How long a takeover is waited for, in milliseconds. A source that needs longer counts with this time. */
-const longest = 180_000
-
-const by = (matches: (instance: string) => boolean) => ({ instance }: Progress) => matches(instance)
 
 /** Picks a runner that has a source, and returns its leases. */
 const pickVictim = async (fleet: Fleet, dice: Dice): Promise<{ victim: Runner; leases: ReadonlyArray<string> }> => {

@@ -6,16 +6,17 @@ import { Sandbox, type SandboxOptions, World } from "@payments/sandbox"
 import { user } from "@payments/testkit/postgres/PostgresServer"
 import { Effect, ManagedRuntime } from "effect"
 import { execFile } from "node:child_process"
-import { mkdirSync, writeFileSync } from "node:fs"
+import { mkdirSync } from "node:fs"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { promisify } from "node:util"
 import { Client } from "pg"
+import { writeSources } from "../harness/ManySources.ts"
 import { programs } from "../harness/Programs.ts"
+import { Runner } from "../harness/Runner.ts"
 import { type AuditEvent, instancesOf, readAudit, staleCommits, startAudit } from "./Audit.ts"
 import { type ChangeRow, replayProblems, type StoredRow, truthProblems } from "./Copy.ts"
 import { wallMs } from "./Link.ts"
-import { Runner } from "./Runner.ts"
 
 const run = promisify(execFile)
 
@@ -82,8 +83,8 @@ const sandboxOptions = (seed: number) => ({
   live: { speed: 0, appearPerHour: 6, changePerHour: 30, vanishPerHour: 6 }
 } as const satisfies SandboxOptions)
 
-/** How long a fleet may take to work again after a fault, in milliseconds. */
-const longestSettling = 180_000
+/** How long a fleet may take to work again after a fault, in milliseconds. A takeover that needs longer counts with this time. */
+export const longest = 180_000
 
 /** The worker logs this when an operation on the cluster's database fails or takes too long. */
 const outage = "the cluster's database does not answer: the sources of this runner stop until it does"
@@ -103,11 +104,11 @@ export class Fleet implements AsyncDisposable {
   readonly #clock: NodeJS.Timeout
 
   private constructor(
-    options: FleetOptions,
-    client: Client,
-    sources: ReadonlyArray<Source>,
-    baseline: ReadonlyArray<Copy>,
-    runners: ReadonlyArray<Runner>
+    { baseline, client, options, runners, sources }: Pick<Fleet, "runners" | "client"> & {
+      readonly options: FleetOptions
+      readonly sources: ReadonlyArray<Source>
+      readonly baseline: ReadonlyArray<Copy>
+    }
   ) {
     this.#options = options
     this.client = client
@@ -133,22 +134,22 @@ export class Fleet implements AsyncDisposable {
     const sources = await Promise.all(
       Array.from({ length: options.sources }, (_, index) => startSource(`s${index}`, options.seed + index))
     )
-    const file = join(options.folder, "payments.toml")
-    const tables = sources.flatMap((source, index) => [
-      `[sources.${source.name}]`,
-      `base_url = "${source.url}"`,
-      `to = "postgres:///${name}?schema=${source.name}"`,
-      // The ceiling must be kept with and without a shared budget.
-      ...(index % 2 === 1 ? [`rate_limit_store = "postgres:///${name}"`] : [])
-    ])
     const defaults = [
-      "[defaults]",
-      `api_key_env = "SANDBOX_KEY"`,
       `every = "1s"`,
       `lists = [${lists.map(({ label }) => `"${label}"`).join(", ")}]`,
       `max_requests_per_second = ${ceiling}`
     ]
-    writeFileSync(file, [...defaults, ...tables, ""].join("\n"))
+    const file = writeSources(
+      options.folder,
+      defaults,
+      sources.map((source, index) => ({
+        name: source.name,
+        url: source.url,
+        to: `postgres:///${name}?schema=${source.name}`,
+        // The ceiling must be kept with and without a shared budget.
+        settings: index % 2 === 1 ? [`rate_limit_store = "postgres:///${name}"`] : []
+      }))
+    )
     const env = { PGUSER: user, SANDBOX_KEY: "sandbox_key", PATH: process.env["PATH"] }
     await run(process.execPath, [options.worker, "run", "--config", file, "--once"], {
       env: { ...env, PGHOST: "127.0.0.1", PGPORT: String(postgresPort) }
@@ -156,7 +157,6 @@ export class Fleet implements AsyncDisposable {
     await startAudit(client, sources.map((source) => source.name), lists)
     const baseline: Array<Copy> = []
     for (const source of sources) {
-      // oxlint-disable-next-line no-await-in-loop -- one connection
       for (const list of lists) baseline.push(await readCopy(client, source, list))
     }
     const runners = await Promise.all(Array.from({ length: options.runners }, (_, index) => {
@@ -174,7 +174,7 @@ export class Fleet implements AsyncDisposable {
         postgresPort
       })
     }))
-    const fleet = new Fleet(options, client, sources, baseline, runners)
+    const fleet = new Fleet({ options, client, sources, baseline, runners })
     await fleet.settle()
     return fleet
   }
@@ -219,34 +219,33 @@ export class Fleet implements AsyncDisposable {
     const start = wallMs()
     for (const runner of this.runners) {
       if (!runner.isAlive) runner.spawn()
-      // oxlint-disable-next-line no-await-in-loop -- they start at the same time
-      await runner.untilReady(longestSettling)
+      await runner.untilReady(longest)
     }
-    const found = await this.untilProgress(start, () => true, longestSettling)
+    const found = await this.untilProgress(start)
     const idle = this.leases.filter((lease) => !found.has(lease))
     if (idle.length > 0) throw new Error(`${this.#options.name}: no commits of ${idle.join(", ")}`)
   }
 
   /**
-   * Waits until a process that `counts` has acquired or committed under each of the leases after a moment. Returns the times
-   * since then in milliseconds, by lease; a lease without progress is missing.
+   * Waits until a process has acquired or committed under each of the leases after a moment; `without` is a process that does
+   * not count. Returns the times since then in milliseconds, by lease; a lease without progress is missing.
    */
   async untilProgress(
     since: number,
-    counts: (progress: Progress) => boolean,
-    timeoutMs: number,
-    leases = this.leases
+    { leases = this.leases, timeoutMs = longest, without }: {
+      readonly leases?: ReadonlyArray<string>
+      readonly without?: string
+      readonly timeoutMs?: number
+    } = {}
   ): Promise<ReadonlyMap<string, number>> {
     const end = wallMs() + timeoutMs
     for (;;) {
       const found = new Map<string, number>()
-      // oxlint-disable-next-line no-await-in-loop -- this polls
       for (const progress of await this.progressSince(since)) {
         const lease = `${progress.source} ${progress.label}`
-        if (!found.has(lease) && counts(progress)) found.set(lease, progress.at - since)
+        if (!found.has(lease) && progress.instance !== without) found.set(lease, progress.at - since)
       }
       if (leases.every((lease) => found.has(lease)) || wallMs() > end) return found
-      // oxlint-disable-next-line no-await-in-loop -- this polls
       await sleep(500)
     }
   }
@@ -266,14 +265,12 @@ export class Fleet implements AsyncDisposable {
     await this.settle()
     await this.#untilComplete()
     for (const runner of this.runners) {
-      // oxlint-disable-next-line no-await-in-loop -- the last runner has all sources
       await this.stop(runner)
       if (runner.unexpectedEnds > 0) this.problems.push(`${runner.name} ended ${runner.unexpectedEnds} times by itself`)
     }
     const wrong: Array<string> = []
     let [records, changes] = [0, 0]
     for (const [index, { source, list }] of this.#baseline.entries()) {
-      // oxlint-disable-next-line no-await-in-loop -- one connection
       const copy = await readCopy(this.client, source, list)
       const truth = source.truth(list.name)
       const before = this.#baseline[index]?.rows ?? []
@@ -285,7 +282,6 @@ export class Fleet implements AsyncDisposable {
       )
     }
     for (const { name } of this.#sources) {
-      // oxlint-disable-next-line no-await-in-loop -- one after the other: the machine has few processors
       wrong.push(...await this.#numberProblems(name), ...await this.#verify(name))
     }
     const events = await readAudit(this.client)
@@ -320,7 +316,6 @@ export class Fleet implements AsyncDisposable {
     for (const { name } of this.#sources) {
       for (const { label } of lists) {
         for (let tries = 0;; tries++) {
-          // oxlint-disable-next-line no-await-in-loop -- this polls
           const { rows } = await this.client.query(
             `SELECT FROM ${name}.scans WHERE list = $1 AND state = 'complete' AND kind = 'full'
             AND started_at > $2::timestamptz`,
@@ -328,14 +323,13 @@ export class Fleet implements AsyncDisposable {
           )
           if (rows.length >= 3) break
           if (tries > 300) throw new Error(`${this.#options.name}: no complete scans of ${name} ${label}`)
-          // oxlint-disable-next-line no-await-in-loop -- this polls
           await sleep(1000)
         }
       }
     }
   }
 
-  /** Whether the numbers of the changes have no gap, up to the number that the destination has assigned last. */
+  /** Finds gaps in the numbers of the changes, up to the number that the destination has assigned last. */
   async #numberProblems(source: string): Promise<ReadonlyArray<string>> {
     const { rows: [row] } = await this.client.query<Record<"count" | "low" | "high" | "last", string | null>>(
       `SELECT count(*), min(seq) AS low, max(seq) AS high, (SELECT changes FROM ${source}.destination) AS last

@@ -15,14 +15,9 @@ export const memory = (pid: number, name: "VmHWM" | "VmRSS"): number => {
   return Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) * 1024
 }
 
-/** Returns the values of a metric of the worker at this address, with the source of each. */
-export const metric = async (
-  url: string,
-  name: string
-): Promise<ReadonlyArray<{ readonly source: string; readonly value: number }>> => {
+/** Returns the values of a metric of the worker at this address. */
+export const metric = async (url: string, name: string): Promise<ReadonlyArray<number>> => {
   const text = await (await fetch(`${url}/metrics`)).text()
-  return text.split("\n").filter((line) => line.startsWith(`${name}{`)).map((line) => ({
-    source: /source="([^"]*)"/.exec(line)?.[1] ?? "",
-    value: Number(line.slice(line.lastIndexOf(" ") + 1))
-  }))
+  return text.split("\n").filter((line) => line.startsWith(`${name}{`))
+    .map((line) => Number(line.slice(line.lastIndexOf(" ") + 1)))
 }

@@ -1,8 +1,25 @@
-/** The built programs. */
-import { atRoot } from "./Root.ts"
+/** The built programs, and folders for their files. */
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 
-/** Their files. */
+/** The root of the repository. The tests run the sources, and a benchmark its bundle in `dist`. */
+const root = join(import.meta.dirname, import.meta.filename.endsWith(".ts") ? "../../../.." : "../../..")
+
+/** Returns the absolute path of a file of the repository. */
+export const atRoot = (path: string): string => join(root, path)
+
+/** The files of the programs. */
 export const programs = {
   worker: atRoot("apps/worker/dist/payments-worker.js"),
   cli: atRoot("apps/cli/dist/payments.js")
+}
+
+/** The flags of `bin/payments`. Without them V8 lets its young generation grow with time. */
+export const cliFlags = ["--max-semi-space-size=4", "--heap-growing-percent=80"]
+
+/** Makes a temporary folder. Disposing it removes it. */
+export const temporaryFolder = () => {
+  const folder = mkdtempSync(join(tmpdir(), "payments-bench-"))
+  return { folder, [Symbol.dispose]: () => rmSync(folder, { recursive: true, force: true }) }
 }

@@ -3,48 +3,47 @@ import { readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { cpus, totalmem } from "node:os"
 
+/** The units of figures, with their decimal places. */
+const digits = {
+  "records/s": 0,
+  "pages/s": 0,
+  "×": 3,
+  MiB: 1,
+  requests: 0,
+  ms: 0,
+  s: 2,
+  files: 2,
+  scans: 0,
+  count: 0
+} as const
+
 /** A figure, with its target if there is one. */
 export interface Figure {
   readonly name: string
   readonly value: number
-  readonly unit:
-    | "records/s"
-    | "pages/s"
-    | "×"
-    | "MiB"
-    | "requests"
-    | "ms"
-    | "s"
-    | "files"
-    | "scans"
-    | "alerts"
-    | "count"
-    | "%"
+  readonly unit: keyof typeof digits
   readonly atLeast?: number
   readonly atMost?: number
-  /** The smallest and the largest of the values of which it is the median. */
-  readonly range?: readonly [smallest: number, largest: number]
 }
-
-/** Returns the median and the range of values. */
-export const medianAndRange = (values: ReadonlyArray<number>): Required<Pick<Figure, "value" | "range">> => ({
-  value: median(values),
-  range: [Math.min(...values), Math.max(...values)]
-})
 
 /** Returns the median. */
 export const median = (values: ReadonlyArray<number>): number => {
   const sorted = values.toSorted((a, b) => a - b)
-  const middle = sorted.length >> 1
-  const [low = Number.NaN, high = Number.NaN] = [sorted[(sorted.length - 1) >> 1], sorted[middle]]
+  const [low = Number.NaN, high = Number.NaN] = [sorted[(sorted.length - 1) >> 1], sorted[sorted.length >> 1]]
   return (low + high) / 2
 }
+
+/** Returns the median of one of the things that runs measured. */
+export const medianOf = <Name extends string>(
+  runs: ReadonlyArray<{ readonly [name in Name]: number }>,
+  name: Name
+): number => median(runs.map((run) => run[name]))
 
 /** Returns the smallest value that is at least as large as 95 % of the values. */
 export const percentile95 = (values: ReadonlyArray<number>): number =>
   values.toSorted((a, b) => a - b)[Math.max(0, Math.ceil(values.length * 0.95) - 1)] ?? Number.NaN
 
-/** Whether the figure meets its target; undefined if it has none. */
+/** Returns whether the figure meets its target; undefined if it has none. */
 export const meetsTarget = ({ atLeast, atMost, value }: Figure): boolean | undefined =>
   atLeast === undefined && atMost === undefined
     ? undefined
@@ -73,29 +72,19 @@ const versionOf = (name: string): string => {
   return "unknown"
 }
 
-const digits = {
-  "records/s": 0,
-  "pages/s": 0,
-  "×": 3,
-  MiB: 1,
-  requests: 0,
-  ms: 0,
-  s: 2,
-  files: 2,
-  scans: 0,
-  alerts: 0,
-  count: 0,
-  "%": 2
-} as const
-
 /** Formats the figures as lines, with targets and verdicts. */
 export const render = (figures: ReadonlyArray<Figure>): string => {
   const width = Math.max(...figures.map(({ name }) => name.length))
   return figures.map((figure) => {
-    const { atLeast, atMost, name, range, unit, value } = figure
-    const spread = range === undefined ? "" : ` (${range.map((end) => end.toFixed(digits[unit])).join(" to ")})`
+    const { atLeast, atMost, name, unit, value } = figure
     const target = atLeast !== undefined ? `  target ≥ ${atLeast}` : atMost !== undefined ? `  target ≤ ${atMost}` : ""
     const verdict = { true: "  ok", false: "  MISSED", undefined: "" }[`${meetsTarget(figure)}`]
-    return `${name.padEnd(width)}  ${value.toFixed(digits[unit]).padStart(8)} ${unit}${spread}${target}${verdict}`
+    return `${name.padEnd(width)}  ${value.toFixed(digits[unit]).padStart(8)} ${unit}${target}${verdict}`
   }).join("\n")
+}
+
+/** Prints the figures. Returns whether all of them meet their targets. */
+export const report = (figures: ReadonlyArray<Figure>): boolean => {
+  console.log(`\n${render(figures)}`)
+  return figures.every((figure) => meetsTarget(figure) !== false)
 }

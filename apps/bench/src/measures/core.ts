@@ -1,8 +1,11 @@
 /** Measures `@payments/core` and, for comparison in the same run, a bare loop and other clients. */
 import { pageSize } from "../harness/PageServer.ts"
-import { type Figure, median } from "../harness/Report.ts"
+import { cliFlags } from "../harness/Programs.ts"
+import { type Figure, medianOf } from "../harness/Report.ts"
+import { inTurn } from "../harness/Rounds.ts"
 import type { WorkloadName } from "../workloads/all.ts"
-import { Process } from "../workloads/Process.ts"
+import { Process, requireRecords, runAlone } from "../workloads/Process.ts"
+import type { Timed } from "../workloads/tasks.ts"
 
 /** The sizes of the measurements. */
 export interface Sizes {
@@ -27,48 +30,35 @@ export const fullSizes: Sizes = {
   stormListings: 10_000
 }
 
+type Log = (line: string) => void
+
 /** Measures all figures. `log` receives a line after each step. */
-export const measureCore = async (sizes: Sizes, log: (line: string) => void): Promise<ReadonlyArray<Figure>> => [
+export const measureCore = async (sizes: Sizes, log: Log): Promise<ReadonlyArray<Figure>> => [
   ...await measureSpeed(sizes, log),
   ...await measureSlowConsumer(sizes, log),
   ...await measureMemory(sizes, log),
   ...await measureRetryStorm(sizes, log)
 ]
 
-const startListening = async (server: Process, records: number): Promise<string> => {
-  const { url } = await server.send({ do: "listen", records })
-  if (url === undefined) throw new Error("the server reported no address")
-  return url
-}
-
-/** Runs the workloads alternately for several rounds, so that other load on the machine affects all of them. */
-const runInterleaved = async <Name extends WorkloadName>(
-  workloads: ReadonlyArray<{ readonly name: Name; readonly url: string }>,
-  records: number,
-  rounds: number,
-  log: (line: string) => void
-): Promise<Readonly<Record<Name, number>>> => {
+/** Reads a list with each workload in turn, each in a process that goes on between the rounds. Returns their median times. */
+const timesOf = async <const Name extends WorkloadName>(
+  names: ReadonlyArray<Name>,
+  { log, records, rounds, url }: Pick<Sizes, "records" | "rounds"> & { readonly url: string; readonly log: Log }
+): Promise<{ readonly [name in Name]: number }> => {
   await using stack = new AsyncDisposableStack()
-  const runs = workloads.map((workload) => ({ ...workload, process: stack.use(new Process()), ms: Array<number>() }))
-  for (let round = 0; round <= rounds; round++) {
-    for (const { ms, name, process, url } of runs) {
-      const response = await process.send({ do: "run", workload: name, url })
-      if (response.result?.records !== records || response.ms === undefined) {
-        throw new Error(`${name} read ${response.result?.records} of ${records} records`)
-      }
-      if (round > 0) ms.push(response.ms)
-      log(`${round === 0 ? "warm-up" : `round ${round} of ${rounds}`}: ${name} ${response.ms.toFixed(0)} ms`)
-    }
+  const caseOf = (workload: Name) => {
+    const process = stack.use(new Process())
+    return async () => requireRecords(await process.run("read", { workload, url }), records)
   }
-  return Object.fromEntries(runs.map(({ ms, name }) => [name, median(ms)])) as Record<Name, number> // one entry each
+  // One entry for each name, in both records.
+  const cases = Object.fromEntries(names.map((name) => [name, caseOf(name)])) as Record<Name, () => Promise<Timed>>
+  const measured = await inTurn(cases, { rounds, log })
+  return Object.fromEntries(names.map((name) => [name, medianOf(measured[name], "ms")])) as Record<Name, number>
 }
 
-const measureSpeed = async (
-  { records, rounds }: Sizes,
-  log: (line: string) => void
-): Promise<ReadonlyArray<Figure>> => {
+const measureSpeed = async ({ records, rounds }: Sizes, log: Log): Promise<ReadonlyArray<Figure>> => {
   await using server = new Process()
-  const url = await startListening(server, records)
+  const url = await server.run("listen", records)
   const names = [
     "bare loop",
     "bare loop, prefetching",
@@ -80,7 +70,7 @@ const measureSpeed = async (
     "fetch + zod",
     "got.paginate"
   ] as const
-  const ms = await runInterleaved(names.map((name) => ({ name, url })), records, rounds, log)
+  const ms = await timesOf(names, { url, records, rounds, log })
   const rate = (name: typeof names[number]): Figure => ({ name, value: records / ms[name] * 1000, unit: "records/s" })
   const ratioTo = (name: typeof names[number], other: typeof names[number], atLeast?: number): Figure => ({
     name: `${name} ÷ ${other}`,
@@ -101,18 +91,12 @@ const measureSpeed = async (
   ]
 }
 
-const measureSlowConsumer = async (
-  { rounds, slowRecords }: Sizes,
-  log: (line: string) => void
-): Promise<ReadonlyArray<Figure>> => {
+const measureSlowConsumer = async ({ rounds, slowRecords: records }: Sizes, log: Log): Promise<Array<Figure>> => {
   await using server = new Process()
-  const url = `${await startListening(server, slowRecords)}/slow`
-  const names = ["bare loop", "PaymentsApi, 30 ms per page"] as const
-  const ms = await runInterleaved(names.map((name) => ({ name, url })), slowRecords, rounds, log)
+  const url = `${await server.run("listen", records)}/slow`
+  const ms = await timesOf(["bare loop", "PaymentsApi, 30 ms per page"], { url, records, rounds, log })
   return [{
-    name: `time of ${
-      slowRecords / pageSize
-    } pages, 50 ms per response: a consumer that waits 30 ms per page ÷ bare loop`,
+    name: `time of ${records / pageSize} pages, 50 ms per response: a consumer that waits 30 ms per page ÷ bare loop`,
     value: ms["PaymentsApi, 30 ms per page"] / ms["bare loop"],
     unit: "×",
     atMost: 1.05
@@ -121,57 +105,45 @@ const measureSlowConsumer = async (
 
 const measureMemory = async (
   { memoryFactor, records, rounds }: Sizes,
-  log: (line: string) => void
+  log: Log
 ): Promise<ReadonlyArray<Figure>> => {
   await using server = new Process()
-  const url = await startListening(server, records)
-  const peak = async (workload: WorkloadName, times: number, flags: ReadonlyArray<string>): Promise<number> => {
-    await using process = new Process(flags)
-    const { peakRss, result } = await process.send({ do: "run", workload, url: `${url}/times/${times}` })
-    if (result?.records !== records * times || peakRss === undefined) throw new Error("not all records were read")
-    log(`peak RSS: ${workload}, ${result.records} records ${flags.join(" ")} ${(peakRss / 2 ** 20).toFixed(0)} MiB`)
-    return peakRss / 2 ** 20
-  }
-  const compare = async (workload: WorkloadName, flags: ReadonlyArray<string>) => {
-    const short: Array<number> = []
-    const long: Array<number> = []
-    for (let round = 0; round < Math.min(rounds, 5); round++) {
-      short.push(await peak(workload, 1, flags))
-      long.push(await peak(workload, memoryFactor, flags))
-    }
-    return { short: median(short), long: median(long) }
-  }
-  // The flags of `bin/payments`. Without them V8 lets its young generation grow with time.
-  const flags = ["--max-semi-space-size=4", "--heap-growing-percent=80"]
-  const limited = await compare("PaymentsApi", flags)
-  const plain = await compare("PaymentsApi", [])
-  const bareLoop = await compare("bare loop", [])
-  const ratio = ({ long, short }: { readonly short: number; readonly long: number }) => ({
-    value: long / short,
+  const url = await server.run("listen", records)
+  const read = (workload: WorkloadName, times: number, flags: ReadonlyArray<string> = []) => () =>
+    runAlone({ flags, records: records * times }, "read", { workload, url: `${url}/times/${times}` })
+  const runs = await inTurn({
+    "short, with flags": read("PaymentsApi", 1, cliFlags),
+    "long, with flags": read("PaymentsApi", memoryFactor, cliFlags),
+    "short": read("PaymentsApi", 1),
+    "long": read("PaymentsApi", memoryFactor),
+    "short, bare loop": read("bare loop", 1),
+    "long, bare loop": read("bare loop", memoryFactor)
+  }, { rounds: Math.min(rounds, 5), warmUp: false, log })
+  const peak = (name: keyof typeof runs) => medianOf(runs[name], "peakRss")
+  const ratio = (of: "" | ", with flags" | ", bare loop") => ({
+    value: peak(`long${of}`) / peak(`short${of}`),
     unit: "×" as const
   })
+  const flags = cliFlags.join(" ")
   const lengths = `${records * memoryFactor} ÷ ${records} records`
   return [
-    { name: `peak RSS with ${flags.join(" ")}, ${records} records`, value: limited.short, unit: "MiB" },
-    { name: `peak RSS with ${flags.join(" ")}, ${lengths}`, ...ratio(limited), atMost: 1.15 },
-    { name: `peak RSS without these flags, ${lengths}`, ...ratio(plain) },
-    { name: `peak RSS without these flags, ${lengths}, bare loop`, ...ratio(bareLoop) }
+    { name: `peak RSS with ${flags}, ${records} records`, value: peak("short, with flags") / 2 ** 20, unit: "MiB" },
+    { name: `peak RSS with ${flags}, ${lengths}`, ...ratio(", with flags"), atMost: 1.15 },
+    { name: `peak RSS without these flags, ${lengths}`, ...ratio("") },
+    { name: `peak RSS without these flags, ${lengths}, bare loop`, ...ratio(", bare loop") }
   ]
 }
 
-const measureRetryStorm = async (
-  { stormListings }: Sizes,
-  log: (line: string) => void
-): Promise<ReadonlyArray<Figure>> => {
+const measureRetryStorm = async ({ stormListings: listings }: Sizes, log: Log): Promise<ReadonlyArray<Figure>> => {
   await using server = new Process()
-  const url = await startListening(server, pageSize)
+  const url = await server.run("listen", pageSize)
   await using process = new Process()
-  await process.send({ do: "storm", url: `${url}/down`, listings: stormListings })
+  await process.run("storm", { url: `${url}/down`, listings })
   const requests = Number(await (await fetch(`${url}/requests`)).text())
   log(`storm: ${requests} requests`)
   return [{
-    name: `retries of ${stormListings} listings at a server that responds only with 503`,
-    value: requests - stormListings,
+    name: `retries of ${listings} listings at a server that responds only with 503`,
+    value: requests - listings,
     unit: "requests",
     atMost: 50
   }]

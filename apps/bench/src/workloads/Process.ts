@@ -1,61 +1,20 @@
-/** Runs a part of a measurement in a child process. */
-import type { Fault, SandboxOptions } from "@payments/sandbox"
+/** Runs tasks in a child process. */
 import { type ChildProcess, fork } from "node:child_process"
 import { once } from "node:events"
-import type { WorkloadResult } from "../harness/WorkloadResult.ts"
-import type { WorkloadName } from "./all.ts"
-import type { Copies } from "./copies.ts"
-import type { ExportOptions } from "./exports.ts"
+import type { Tasks, Timed } from "./tasks.ts"
 
-/** A request to a child process. `listen` starts the server of PageServer.ts, `serve` a server of SandboxServer.ts. */
-export type ChildRequest =
-  | { readonly do: "listen"; readonly records: number }
-  | { readonly do: "run"; readonly workload: WorkloadName; readonly url: string }
-  | { readonly do: "copy"; readonly url: string; readonly folder: string }
-  | {
-    readonly do: "copyToPostgres"
-    readonly url: string
-    readonly database: string
-    readonly schema: string
-    readonly by: "unnest" | "copy"
-  }
-  | { readonly do: "export"; readonly options: ExportOptions }
-  | { readonly do: "compareCopies" | "readCopies"; readonly copies: Copies }
-  | { readonly do: "serve"; readonly options: ServeOptions }
-  | { readonly do: "firstPage"; readonly records: number }
-  | { readonly do: "load"; readonly url: string; readonly pages: number; readonly requests: number }
-  | { readonly do: "readAll"; readonly url: string }
-  | { readonly do: "memory" }
-  | { readonly do: "storm"; readonly url: string; readonly listings: number }
-  | { readonly do: "serveMany"; readonly services: ReadonlyArray<SandboxOptions> }
-  | { readonly do: "setFaults"; readonly service: number; readonly faults: ReadonlyArray<Fault> }
-  | { readonly do: "countRequests" | "countStatuses" }
-
-/** Which server to start: a sandbox, or a bare server that always sends the same page of a sandbox. */
-export type ServeOptions =
-  | { readonly kind: "bare" }
-  | { readonly kind: "generated"; readonly records: number }
-
-/** The response of a child process. */
-export interface ChildResponse {
-  /** The base address of the server that the child started. */
-  readonly url?: string
-  /** The base addresses of the services that the child started. */
-  readonly urls?: ReadonlyArray<string>
-  /** The requests that these services received. */
-  readonly requests?: ReadonlyArray<number>
-  /** The answers of these services, by status. */
-  readonly statuses?: ReadonlyArray<Readonly<Record<string, number>>>
-  readonly ms?: number
-  readonly result?: WorkloadResult
-  readonly records?: number
-  /** Bytes that the child wrote to the disk during the request; 0 if the system does not report them. */
-  readonly written?: number
-  /** The largest resident set since the start of the child, in bytes. */
-  readonly peakRss?: number
+/** A request to a child process. */
+export interface TaskMessage {
+  readonly name: keyof Tasks
+  readonly input: unknown
 }
 
-/** A child process that handles requests until it is disposed. */
+type Value<Name extends keyof Tasks> = Awaited<ReturnType<Tasks[Name]>>
+
+/** The tasks that read or copy a list. */
+export type TimedTask = { [Name in keyof Tasks]: Value<Name> extends Timed ? Name : never }[keyof Tasks]
+
+/** A child process that runs tasks until it is disposed. */
 export class Process implements AsyncDisposable {
   readonly #child: ChildProcess
 
@@ -65,26 +24,26 @@ export class Process implements AsyncDisposable {
     this.#child = fork(file, { execArgv: [...process.execArgv, ...flags] })
   }
 
-  /** Sends a request and returns the response. Fails if the child exits first. */
-  async send(request: ChildRequest): Promise<ChildResponse> {
+  /** Runs a task and returns its value. Fails if the child exits first. */
+  async run<Name extends keyof Tasks>(name: Name, ...[input]: Parameters<Tasks[Name]>): Promise<Value<Name>> {
     const abort = new AbortController()
     try {
       const response = once(this.#child, "message", { signal: abort.signal })
       const exit = once(this.#child, "exit", { signal: abort.signal }).then(([code]) => {
-        throw new Error(`the process exited with code ${String(code)} during the request "${request.do}"`)
+        throw new Error(`the process exited with code ${String(code)} during the task "${name}"`)
       })
-      this.#child.send(request)
-      const [message] = await Promise.race([response, exit]) as [ChildResponse] // child.ts sends nothing else
-      return message
+      this.#child.send({ name, input } satisfies TaskMessage)
+      const [{ value }] = await Promise.race([response, exit]) as [{ value: Value<Name> }] // child.ts sends nothing else
+      return value
     } finally {
       abort.abort()
     }
   }
 
-  /** Sends a request that ends the child, and waits for its exit. */
-  async sendLast(request: ChildRequest): Promise<void> {
+  /** Runs a task that ends the child, and waits for its exit. */
+  async runLast<Name extends keyof Tasks>(name: Name, ...[input]: Parameters<Tasks[Name]>): Promise<void> {
     const exit = once(this.#child, "exit")
-    this.#child.send(request)
+    this.#child.send({ name, input } satisfies TaskMessage)
     await exit
   }
 
@@ -94,4 +53,20 @@ export class Process implements AsyncDisposable {
     this.#child.disconnect()
     await exit
   }
+}
+
+/** Fails if a task did not read this number of records. */
+export const requireRecords = (measured: Timed, records: number): Timed => {
+  if (measured.records !== records) throw new Error(`read ${measured.records} of ${records} records`)
+  return measured
+}
+
+/** Runs a task in a process of its own. Fails if it does not read this number of records. */
+export const runAlone = async <Name extends TimedTask>(
+  { flags = [], records }: { readonly flags?: ReadonlyArray<string>; readonly records: number },
+  name: Name,
+  ...input: Parameters<Tasks[Name]>
+): Promise<Timed> => {
+  await using process = new Process(flags)
+  return requireRecords(await process.run(name, ...input) as Timed, records) // the value of each such task
 }

@@ -30,8 +30,16 @@ const copyCell = (cell: string | number | null): string =>
 
 const escapes: Readonly<Record<string, string>> = { "\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r" }
 
+/** Where and how {@link barePostgres} copies. */
+export interface BarePostgresOptions {
+  readonly url: string
+  readonly database: string
+  readonly schema: string
+  readonly by: "unnest" | "copy"
+}
+
 /** Copies the list at the base address into a new schema. Checks no records and stores no exact texts. */
-export const barePostgres = async (url: string, database: string, schema: string, by: "unnest" | "copy") => {
+export const barePostgres = async ({ by, database, schema, url }: BarePostgresOptions) => {
   const read = reader(url)
   const total = emptyResult()
   const client = new Client({ connectionString: database })
@@ -42,7 +50,6 @@ export const barePostgres = async (url: string, database: string, schema: string
   });
     CREATE TEMP TABLE incoming (LIKE payout_requests)`)
   for (let cursor: string | null | undefined; cursor !== null;) {
-    // oxlint-disable no-await-in-loop -- each cursor is on the previous page
     const page = await read(cursor)
     const rows = page.items.map((record) => cellsOf(record).map(storable))
     await client.query("BEGIN")
@@ -60,7 +67,6 @@ export const barePostgres = async (url: string, database: string, schema: string
       await client.query("TRUNCATE incoming")
     }
     await client.query("COMMIT")
-    // oxlint-enable no-await-in-loop
     for (const record of page.items) addRecord(total, record)
     cursor = page.cursor
   }

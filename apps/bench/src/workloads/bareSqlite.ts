@@ -62,7 +62,7 @@ export const cellsOf = (record: PayoutRequest) => {
 }
 
 /** Copies the list at the base address into a new file in the folder. Checks no records and stores no exact texts. */
-export const bareSqlite = async (url: string, folder: string) => {
+export const bareSqlite = async ({ folder, url }: { readonly url: string; readonly folder: string }) => {
   const read = reader(url)
   const total = emptyResult()
   const db = new DatabaseSync(join(folder, "bare.db"))
@@ -76,7 +76,6 @@ export const bareSqlite = async (url: string, folder: string) => {
     ON CONFLICT (id) DO UPDATE SET ${columns.slice(1).map((name) => `${name} = excluded.${name}`).join(", ")}`
   )
   for (let cursor: string | null | undefined; cursor !== null;) {
-    // oxlint-disable-next-line no-await-in-loop -- each cursor is on the previous page
     const page = await read(cursor)
     db.exec("BEGIN IMMEDIATE")
     for (const record of page.items) {

@@ -1,23 +1,10 @@
 /** The export engine with its destinations, as the programs run it. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Destination, scan } from "@payments/copy"
-import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
-import { Deferred, Effect, Layer, Redacted } from "effect"
+import { Deferred, Effect, Layer } from "effect"
 import type { WorkloadResult } from "../harness/WorkloadResult.ts"
-
-const service = (url: string) =>
-  PaymentsApi.layer.pipe(
-    Layer.provide(layerHttpClient),
-    Layer.provide(Layer.effect(
-      PaymentsConfig,
-      Effect.map(
-        PaymentsConfig.fromSettings({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: Redacted.make("sandbox_key") }),
-        // The workload may read a list that repeats its pages, so the limit on repeated pages is off.
-        (config) => ({ ...config, progress: { emptyPages: 0, repeatedPages: Number.POSITIVE_INFINITY } })
-      )
-    ))
-  )
+import { serviceAt } from "./service.ts"
 
 /** The options of an export. */
 export interface ExportOptions {
@@ -45,7 +32,7 @@ export const exportTo = (
             if (event.progress.pages >= killAt) process.kill(process.pid, "SIGKILL")
             return firstPageOnly ? Deferred.succeed(committed, event.progress.records) : Effect.void
           })
-      }).pipe(Effect.map(({ records }) => records), Effect.provide(Layer.merge(sink, service(url))))
+      }).pipe(Effect.map(({ records }) => records), Effect.provide(Layer.merge(sink, serviceAt(url, layerHttpClient))))
       const records = yield* Effect.raceFirst(whole, Deferred.await(committed))
       return { records, sum: 0, characters: 0 }
     }).pipe(Effect.provide(NodeServices.layer))

@@ -1,25 +1,16 @@
 /** `PaymentsApi` over several HTTP clients. It checks every record and keeps undocumented fields. */
 import * as NodeHttpClient from "@effect/platform-node/NodeHttpClient"
-import { type Page, PaymentsApi, PaymentsConfig } from "@payments/core"
+import { type Page, PaymentsApi } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
-import { Effect, Layer, ManagedRuntime, Redacted, Stream } from "effect"
+import { Effect, type Layer, ManagedRuntime, Stream } from "effect"
 import { FetchHttpClient, type HttpClient } from "effect/http"
 import { pageSize } from "../harness/PageServer.ts"
 import { addRecords, emptyResult, type Workload } from "../harness/WorkloadResult.ts"
+import { serviceAt } from "./service.ts"
 
 /** Makes a runtime with a `PaymentsApi` that reads from this base address. */
 const runtimeOf = (url: string, client: Layer.Layer<HttpClient.HttpClient>) =>
-  ManagedRuntime.make(PaymentsApi.layer.pipe(
-    Layer.provide(client),
-    Layer.provide(Layer.effect(
-      PaymentsConfig,
-      Effect.map(
-        PaymentsConfig.fromSettings({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: Redacted.make("sandbox_key") }),
-        // The long lists of the memory figures repeat the same pages, so the limit on repeated pages is off.
-        (config) => ({ ...config, progress: { emptyPages: 0, repeatedPages: Number.POSITIVE_INFINITY } })
-      )
-    ))
-  ))
+  ManagedRuntime.make(serviceAt(url, client))
 
 /** Makes a workload that reads with this client. All its runs against the same address use the same runtime. */
 const workload = (
@@ -76,7 +67,9 @@ export const overFetch = workload(FetchHttpClient.layer, records)
 export const overStockUndici = workload(NodeHttpClient.layerUndici, records)
 
 /** Starts this many listings, a hundred at a time, to provoke a storm of retries. Fails if a listing succeeds. */
-export const storm = async (url: string, listings: number): Promise<void> => {
+export const storm = async (
+  { listings, url }: { readonly url: string; readonly listings: number }
+): Promise<void> => {
   const runtime = runtimeOf(url, layerHttpClient)
   await runtime.runPromise(PaymentsApi.use((api) =>
     Effect.forEach(

@@ -1,10 +1,10 @@
-/** One place of a fleet, where processes of the built worker run one after the other behind the same link. */
+/** The one way to start workers: processes of the built worker run one after the other, behind the same link to PostgreSQL. */
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { createWriteStream, type WriteStream } from "node:fs"
 import { createInterface } from "node:readline"
 import { setTimeout as sleep } from "node:timers/promises"
-import { Link } from "./Link.ts"
+import { Link } from "../fleet/Link.ts"
 
 /** The flags of `bin/payments-worker`. */
 const flags = ["--max-semi-space-size=8", "--heap-growing-percent=60"]
@@ -14,11 +14,11 @@ export interface RunnerOptions {
   readonly name: string
   readonly program: string
   readonly args: ReadonlyArray<string>
-  readonly env: Readonly<Record<string, string>>
+  readonly env?: Readonly<Record<string, string>>
   /** The file of the log, which all its processes share. */
   readonly log: string
-  /** The port of PostgreSQL. */
-  readonly postgresPort: number
+  /** The port of PostgreSQL, if the worker needs it. */
+  readonly postgresPort?: number
 }
 
 /** The running workers. A stopped process gets no other signal than SIGKILL, so they must not survive this process. */
@@ -51,7 +51,7 @@ export class Runner implements AsyncDisposable {
 
   /** Starts a runner. It does not wait until the worker listens. */
   static async start(options: RunnerOptions): Promise<Runner> {
-    const runner = new Runner(options, await Link.start(options.postgresPort))
+    const runner = new Runner(options, await Link.start(options.postgresPort ?? 0))
     runner.spawn()
     return runner
   }
@@ -127,8 +127,15 @@ export class Runner implements AsyncDisposable {
   async untilListening(): Promise<void> {
     for (let tries = 0; this.#url === undefined; tries++) {
       if (tries === 600 || !this.isAlive) throw new Error(`${this.instance} does not listen; see ${this.#options.log}`)
-      // oxlint-disable-next-line no-await-in-loop -- this waits
       await sleep(100)
+    }
+  }
+
+  /** Waits until this message was logged so many times. */
+  async untilLogged(message: string, times: number): Promise<void> {
+    while ((this.messages.get(message) ?? 0) < times) {
+      if (!this.isAlive) throw new Error(`${this.instance} ended; see ${this.#options.log}`)
+      await sleep(20)
     }
   }
 
@@ -137,15 +144,12 @@ export class Runner implements AsyncDisposable {
     await this.untilListening()
     const start = performance.now()
     for (;;) {
-      // oxlint-disable-next-line no-await-in-loop -- this polls
       const response = await fetch(`${this.#url ?? ""}/health/ready`).catch(() => undefined)
       if (response?.ok === true) return
       if (performance.now() - start > timeoutMs) {
-        // oxlint-disable-next-line no-await-in-loop -- this is the last step
         const body = (await response?.text())?.slice(0, 2000)
         throw new Error(`${this.instance} is not ready: ${body ?? "no answer"}`)
       }
-      // oxlint-disable-next-line no-await-in-loop -- this polls
       await sleep(250)
     }
   }

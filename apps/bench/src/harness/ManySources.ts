@@ -1,0 +1,66 @@
+/** Workers over many sources, whose services answer after 50 ms: how much they cost, and how old the lists are. */
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { setTimeout as sleep } from "node:timers/promises"
+import { Process } from "../workloads/Process.ts"
+import { cpuMs, metric } from "./ProcessFigures.ts"
+import { percentile95 } from "./Report.ts"
+import type { Runner } from "./Runner.ts"
+
+/** A source of a worker. */
+export interface BenchSource {
+  readonly name: string
+  readonly url: string
+  /** The destination. */
+  readonly to: string
+  /** Further lines of its table. */
+  readonly settings?: ReadonlyArray<string>
+}
+
+/** Writes a sources file into the folder, and returns its name. `defaults` are lines of its table `[defaults]`. */
+export const writeSources = (
+  folder: string,
+  defaults: ReadonlyArray<string>,
+  sources: ReadonlyArray<BenchSource>
+): string => {
+  const file = join(folder, "payments.toml")
+  const tables = sources.flatMap(({ name, settings = [], to, url }) => [
+    `[sources.${name}]`,
+    `base_url = "${url}"`,
+    `to = "${to}"`,
+    ...settings
+  ])
+  writeFileSync(file, ["[defaults]", `api_key_env = "SANDBOX_KEY"`, ...defaults, ...tables, ""].join("\n"))
+  return file
+}
+
+/** Starts this many services with lists of this length, in a process. Returns it with their addresses. */
+export const startServices = async (stack: AsyncDisposableStack, count: number, records: number) => {
+  const services = stack.use(new Process())
+  const latency = { fault: "latency", ms: 50 } as const
+  const urls = await services.run(
+    "serveMany",
+    Array.from({ length: count }, (_, seed) => ({ seed, records, faults: [latency] }))
+  )
+  return { services, urls }
+}
+
+/** Watches workers over these services for so many seconds. */
+export const observe = async (runners: ReadonlyArray<Runner>, services: Process, seconds: number) => {
+  const cpu = () => runners.reduce((total, { pid }) => total + cpuMs(pid), 0)
+  const [requestsBefore, cpuBefore] = [await services.run("countRequests"), cpu()]
+  const ages: Array<number> = []
+  for (let second = 0; second < seconds; second++) {
+    for (const { url = "" } of runners) ages.push(...await metric(url, "payments_list_age_seconds"))
+    await sleep(1000)
+  }
+  const pages = await services.run("countRequests") - requestsBefore
+  if (pages === 0 || ages.length < seconds) throw new Error("the workers reported no age, or read nothing")
+  return {
+    /** Milliseconds of all workers per 1,000 pages. */
+    cpu: (cpu() - cpuBefore) / pages * 1000,
+    pagesPerSecond: pages / seconds,
+    /** The 95th percentile of the ages of all lists, in seconds. */
+    age: percentile95(ages)
+  }
+}

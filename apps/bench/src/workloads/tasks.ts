@@ -1,0 +1,71 @@
+/** What a child process can do, by name. Each task loads only the code that it measures. */
+import type { SandboxOptions } from "@payments/sandbox"
+import { readFileSync } from "node:fs"
+import type { WorkloadResult } from "../harness/WorkloadResult.ts"
+import { workloads } from "./all.ts"
+import type { BarePostgresOptions } from "./barePostgres.ts"
+import type { Copies } from "./copies.ts"
+import type { ExportOptions } from "./exports.ts"
+
+const bareSqlite = () => import("./bareSqlite.ts")
+const barePostgres = () => import("./barePostgres.ts")
+const copies = () => import("./copies.ts")
+const exports = () => import("./exports.ts")
+const pageServer = () => import("../harness/PageServer.ts")
+const paymentsApi = () => import("./paymentsApi.ts")
+const sandboxServer = () => import("./SandboxServer.ts")
+
+/** Returns the bytes that this process has written to the disk so far; 0 on systems other than Linux. */
+const writtenBytes = (): number => {
+  const io = process.platform === "linux" ? readFileSync("/proc/self/io", "utf8") : ""
+  return Number(/^write_bytes: (\d+)$/m.exec(io)?.[1] ?? 0)
+}
+
+const peakRss = () => process.resourceUsage().maxRSS * 1024
+
+const timed = async (work: () => Promise<WorkloadResult>) => {
+  const before = writtenBytes()
+  const start = performance.now()
+  const result = await work()
+  const ms = performance.now() - start
+  return { ...result, ms, peakRss: peakRss(), written: writtenBytes() - before }
+}
+
+/** What a task that reads or copies a list returns: what it read, its time, and the bytes that it wrote to the disk. */
+export type Timed = Awaited<ReturnType<typeof timed>>
+
+/** The tasks. */
+export const tasks = {
+  /** Starts a server with a list of this length, and returns its base address. */
+  listen: async (records: number) => (await pageServer()).listen(records),
+  serveMany: async (services: ReadonlyArray<SandboxOptions>) => (await sandboxServer()).serveMany(services),
+  countRequests: async () => (await sandboxServer()).countRequests(),
+  peakRss: () => Promise.resolve(peakRss()),
+  read: async ({ url, workload }: { readonly url: string; readonly workload: keyof typeof workloads }) => {
+    const run = await workloads[workload]()
+    return timed(() => run(url))
+  },
+  copy: async (input: { readonly url: string; readonly folder: string }) => {
+    const { bareSqlite: run } = await bareSqlite()
+    return timed(() => run(input))
+  },
+  copyToPostgres: async (input: BarePostgresOptions) => {
+    const { barePostgres: run } = await barePostgres()
+    return timed(() => run(input))
+  },
+  export: async (options: ExportOptions) => {
+    const { exportTo } = await exports()
+    return timed(() => exportTo(options))
+  },
+  compareCopies: async (input: Copies) => {
+    const { compareCopies } = await copies()
+    return timed(() => compareCopies(input))
+  },
+  readCopies: async (input: Copies) => {
+    const { readCopies } = await copies()
+    return timed(() => readCopies(input))
+  },
+  storm: async (input: { readonly url: string; readonly listings: number }) => (await paymentsApi()).storm(input)
+}
+
+export type Tasks = typeof tasks
