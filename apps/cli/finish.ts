@@ -27,7 +27,7 @@ const pathsOf = (parent: Command.Command.Any, path: ReadonlyArray<string>): Read
 const helpOf = Effect.fnUntraced(function*(path: ReadonlyArray<string>) {
   const lines: Array<string> = []
   const console: Console.Console = { ...globalThis.console, log: (line: string) => lines.push(`${line}\n`) }
-  yield* run(command, [...path, "--help"], "").pipe(Effect.provideService(Console.Console, console))
+  yield* run(command, [...path, "--help"], { version: "" }).pipe(Effect.provideService(Console.Console, console))
   return lines.join("")
 })
 

@@ -6,7 +6,7 @@ import {
   LogLevelFlag,
   type ProgramError,
   SourceFlag,
-  withCurrentCommand
+  withCurrentNames
 } from "@payments/program"
 import { Layer, References } from "effect"
 import { Command, GlobalFlag } from "effect/cli"
@@ -173,7 +173,7 @@ const titles = Lists.all.map(({ title }) => title).join(", ").replace(/, (?!.*,)
  */
 export const payments = async <R, R2>(services: Services<R, R2>, given: ReadonlyArray<string>) => {
   const commands = registry(services)
-  const { args } = withCurrentCommand("payments", given)
+  const { args } = withCurrentNames(given)
   const named = commands.find(({ name }) => name === firstOperand(args))
   const needsAll = named === undefined || args.some((arg) => arg.startsWith("--completions"))
   const subcommands = await Promise.all(

@@ -42,7 +42,7 @@ const services = { api, config: chosenConfig, http: layerHttpClient, version: PA
 /** A function, because the bundle is a script: it has no top-level await. */
 const main = async () => {
   const command = await payments(services, args)
-  run(command, args, PAYMENTS_VERSION, process.env, "doctor").pipe(
+  run(command, args, { version: PAYMENTS_VERSION, environment: process.env, settingsCheck: "doctor" }).pipe(
     Effect.provide(Layer.mergeAll(platform, lineLogger("payments"), Stdout.layerProcess)),
     NodeRuntime.runMain({ disableErrorReporting: true, teardown: teardown(() => ExitCode.interrupted) })
   )

@@ -83,7 +83,11 @@ const services = {
 
 // The exit code depends on whether the worker is endless. So signals interrupt the program only after it knows its flags.
 Effect.uninterruptible(
-  run(worker(services), process.argv.slice(2), PAYMENTS_VERSION, process.env, "check")
+  run(worker(services), process.argv.slice(2), {
+    version: PAYMENTS_VERSION,
+    environment: process.env,
+    settingsCheck: "check"
+  })
 ).pipe(
   Effect.provide(Layer.mergeAll(NodeServices.layer, RateLimitStores.layer, lineLogger("payments-worker"))),
   NodeRuntime.runMain({

@@ -38,10 +38,10 @@ export {
 } from "./run/DestinationFlags.ts"
 export { optionalFlag, rangeFlag, textFlag, wholeNumberFlag } from "./run/Flags.ts"
 export { isLoopback, type ListenProblem, listenProblem } from "./run/ListenProblem.ts"
+export { withCurrentNames } from "./run/OldNames.ts"
 export { handOverSignals, LogLevelFlag, run, teardown } from "./run/RunCommand.ts"
 export { chosenScanOptionsOf, scanFlags, scanOptionsOf } from "./run/ScanFlags.ts"
 export { checkPaths } from "./settings/CheckedPaths.ts"
-export { RenamedNames, withCurrentCommand } from "./settings/Renamed.ts"
 export { setting, variableText } from "./settings/Setting.ts"
 export { duration, interval, type SettingParser, wholeNumber } from "./settings/SettingParser.ts"
 export {

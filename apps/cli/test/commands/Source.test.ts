@@ -66,7 +66,7 @@ const typing = Effect.fnUntraced(function*(args: ReadonlyArray<string>, env: Rec
   }
   const command = yield* Effect.promise(() => commandLine(services, args))
   const exit = yield* Effect.exit(
-    run(command, args, "0.0.0").pipe(
+    run(command, args, { version: "0.0.0" }).pipe(
       Effect.provide(Layer.mergeAll(NodeServices.layer, keyboard, stdio)),
       Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord(env)))
     )

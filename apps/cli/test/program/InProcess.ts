@@ -61,7 +61,7 @@ export const runInProcess = Effect.fnUntraced(
     const screen: Screen = { terminal, out: "", err: "", merged: "", onOut }
     const services = { api, config: chosenConfig, http: layerHttpClient, version: "0.0.0" }
     const command = yield* Effect.promise(() => payments(services, args))
-    const code = yield* run(command, args, "0.0.0", {}, "doctor").pipe(
+    const code = yield* run(command, args, { version: "0.0.0", settingsCheck: "doctor" }).pipe(
       Effect.provide(Layer.mergeAll(NodeServices.layer, terminalOf(columns), stdio(screen)))
     )
     return { code, ...screen }

@@ -40,7 +40,7 @@ describe.each(services)("payments-worker over %s", (_, api) => {
             version: "0.0.0"
           }),
           ["run"],
-          "0.0.0"
+          { version: "0.0.0" }
         ).pipe(
           Effect.provide(Layer.merge(NodeServices.layer, env))
         )

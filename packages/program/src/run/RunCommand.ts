@@ -16,46 +16,34 @@ import {
   type ProgramError,
   usage
 } from "../outcome/ProgramError.ts"
-import {
-  RenamedNames,
-  warningsOfVariables,
-  withCurrentCommand,
-  withCurrentFlags,
-  withOldVariables
-} from "../settings/Renamed.ts"
 import { unknownSettings } from "../settings/Settings.ts"
 import { emptyRuleVariables } from "../sources/RuleVariables.ts"
 import { helpFormatter } from "../terminal/HelpText.ts"
 import { canColor, terminalWidth } from "../terminal/TerminalRules.ts"
 import { usageText, withoutFlagValues } from "../terminal/UsageText.ts"
 import { errorText, logError, logLine, messageFormatOf, Messages, onTerminal, requireOutput } from "./ConsoleOutput.ts"
+import { withCurrentNames } from "./OldNames.ts"
 
-/** Runs a command line and returns its exit code. Names that have changed still work, with a warning. */
+/** Runs a command line and returns its exit code. */
 export const run = <const Name extends string, Input, R, Context>(
   command: Command.Command<Name, Input, Context, ProgramError, R>,
   given: ReadonlyArray<string>,
-  version: string,
-  /** The environment's variables. */
-  environment: Readonly<Record<string, string | undefined>> = {},
-  /** The name of the subcommand that checks the settings. */
-  settingsCheck?: string
+  { environment = {}, settingsCheck, version }: {
+    readonly version: string
+    /** The environment's variables. */
+    readonly environment?: Readonly<Record<string, string | undefined>>
+    /** The name of the subcommand that checks the settings. */
+    readonly settingsCheck?: string
+  }
 ) =>
-  Effect.flatMap(Effect.all([RenamedNames, ConfigProvider.ConfigProvider]), ([renamed, provider]) => {
-    const named = withCurrentCommand(command.name, given, renamed.commands)
-    const { args, warnings } = withCurrentFlags(named.args, renamed.flags)
-    const variables = Object.keys(environment)
-    const known = variables.filter((name) => !renamed.variables.some(({ from }) => from === name))
-    const notes = [
-      ...named.warnings,
-      ...warnings,
-      ...warningsOfVariables(variables, renamed.variables),
-      ...unknownSettings(known)
-    ]
+  Effect.flatMap(ConfigProvider.ConfigProvider, (provider) => {
+    const { args, warnings } = command.name === "payments" ? withCurrentNames(given) : { args: given, warnings: [] }
+    const notes = [...warnings, ...unknownSettings(Object.keys(environment))]
     return Effect.forEach(notes, (line) => logLine(`${command.name}: ${line}`), { discard: true }).pipe(
-      Effect.andThen(runCurrent(command, args, version, settingsCheck)),
+      Effect.andThen(runCurrent(command, args, { version, settingsCheck })),
       Effect.provideService(
         ConfigProvider.ConfigProvider,
-        ConfigProvider.orElse(withOldVariables(provider, renamed.variables), emptyRuleVariables(environment))
+        ConfigProvider.orElse(provider, emptyRuleVariables(environment))
       ),
       Effect.provideService(Messages, { format: messageFormatOf(args), next: undefined })
     )
@@ -64,8 +52,7 @@ export const run = <const Name extends string, Input, R, Context>(
 const runCurrent = <const Name extends string, Input, R, Context>(
   command: Command.Command<Name, Input, Context, ProgramError, R>,
   args: ReadonlyArray<string>,
-  version: string,
-  settingsCheck: string | undefined
+  { settingsCheck, version }: { readonly version: string; readonly settingsCheck: string | undefined }
 ) => {
   const format = messageFormatOf(args)
   const path = commandPathOf(command, args)

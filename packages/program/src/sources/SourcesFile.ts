@@ -7,11 +7,9 @@ import { readPlainFile } from "@payments/core"
 import { Effect, type FileSystem, Result } from "effect"
 import { dirname } from "node:path"
 import { type Finding, SourcesError } from "../outcome/SourcesError.ts"
-import { RenamedNames } from "../settings/Renamed.ts"
 import { clusterIn, type FileCluster } from "./ClusterSettings.ts"
 import { issuesIn, pathName } from "./FileIssues.ts"
 import { checkTable, type FileSource, identityOf, type Note, sourceOf, tableOf } from "./FileSource.ts"
-import { withCurrentSettings } from "./RenamedSettings.ts"
 import { type Container, isTable, parseToml, type TomlDocument } from "./Toml.ts"
 
 /** A file without mistakes. */
@@ -67,8 +65,7 @@ export const parseSourcesFile = Effect.fnUntraced(function*(
   const fail = (findings: ReadonlyArray<Finding>) => new SourcesError({ file, findings })
   const parsed = parseToml(text)
   if (Result.isFailure(parsed)) return yield* fail([parsed.failure])
-  const { document, warnings } = withCurrentSettings(parsed.success, (yield* RenamedNames).settings)
-  for (const { line, problem } of warnings) yield* Effect.logWarning(`${printable(file)}:${line}: ${problem}`)
+  const document = parsed.success
   const findings: Array<Finding> = []
   const note: Note = (path, problem) => void findings.push({ line: document.lineOf(path), problem })
   const sources = yield* sourcesIn(document, dirname(file), note)
