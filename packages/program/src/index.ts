@@ -57,4 +57,5 @@ export {
 export * as MetricDefinitions from "./telemetry/MetricDefinitions.ts"
 export { Metrics, observeSink } from "./telemetry/Metrics.ts"
 export { wordsIn } from "./terminal/HelpWidth.ts"
+export { quotedWord, shellWord } from "./terminal/ShellWord.ts"
 export { canColor, canRedraw, canRedrawScreen, terminalWidth } from "./terminal/TerminalRules.ts"

@@ -24,6 +24,7 @@ import {
   logNote,
   setting,
   type SettingParser,
+  shellWord,
   textFlag,
   usage,
   wholeNumber
@@ -33,7 +34,6 @@ import { Command, Flag } from "effect/cli"
 import { expected, sinceMs } from "../listing/Since.ts"
 import { changedFields, fieldsIn, namesIn } from "../output/ChangedFields.ts"
 import { type Column, printRows, type RowFormat, rowFormatFlag } from "../output/RowsOutput.ts"
-import { shellWord } from "../output/Summary.ts"
 import type * as Table from "../output/Table.ts"
 import {
   ackCommand,

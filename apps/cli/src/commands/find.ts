@@ -30,6 +30,7 @@ import {
   type ProgramError,
   requireOutput,
   setting,
+  shellWord,
   SourceFlag,
   textFlag,
   usage,
@@ -37,7 +38,7 @@ import {
 } from "@payments/program"
 import { Effect, type FileSystem, type Layer, Stdio, Stream, type Terminal } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { flagsText, isPrintable, nextText, quoted } from "../listing/ContinueCommand.ts"
+import { flagsText, isPrintable, nextText } from "../listing/ContinueCommand.ts"
 import { describe, logWrapped, wrapped } from "../output/Output.ts"
 import { type Column, formatOf, printRows, type RowFormat, rowFormatFlag } from "../output/RowsOutput.ts"
 import { valueText } from "../output/ValueText.ts"
@@ -271,7 +272,7 @@ const nextOf = ({ config, contains, copy, format, from, source, text }: {
   // A text that starts with - would be read as a flag.
   const isRepeatable = !text.startsWith("-") && isPrintable(text)
   return isRepeatable && (showsText || /^@[^@]/.test(text))
-    ? command(` ${quoted(text)}`)
+    ? command(` ${shellWord(text)}`)
     : { command: command(""), arguments: ["TEXT"] }
 }
 

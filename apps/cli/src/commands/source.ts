@@ -1,7 +1,16 @@
 /** `payments source add|remove`: edits the sources file. A key is never an argument, and is never printed. */
 import { Destination, printable } from "@payments/copy"
 import { largestKeyBytes, PaymentsConfig } from "@payments/core"
-import { ChosenSource, logLine, requireOutput, SourceFlag, textFlag, usage, variableText } from "@payments/program"
+import {
+  ChosenSource,
+  logLine,
+  quotedWord,
+  requireOutput,
+  SourceFlag,
+  textFlag,
+  usage,
+  variableText
+} from "@payments/program"
 import { addSource, removeSource } from "@payments/program/sources"
 import { Effect, Redacted, Stdio, Stream, Terminal } from "effect"
 import { Argument, Command, Flag, Prompt } from "effect/cli"
@@ -60,7 +69,7 @@ const addCommand = Command.make(
         to
       })
     })
-    const inFile = from === "--config" ? ` --config '${printable(file).replaceAll("'", "'\\''")}'` : ""
+    const inFile = from === "--config" ? ` --config ${quotedWord(printable(file))}` : ""
     const next = `payments doctor --source ${given.name}${inFile}`
     if (given.format === "json") yield* printJson({ source: given.name, file, keyFile: stored ?? null, next })
     else {

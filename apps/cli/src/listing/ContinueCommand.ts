@@ -1,6 +1,6 @@
 /** The commands that continue a listing or a search. */
 import { printable } from "@payments/copy"
-import type { Next } from "@payments/program"
+import { type Next, shellWord } from "@payments/program"
 
 /** The flags of a listing as they were typed, without those that say where it starts. */
 export interface TypedFlags {
@@ -8,10 +8,6 @@ export interface TypedFlags {
   readonly personal: ReadonlyArray<readonly [flag: string, text: string]>
   readonly others: ReadonlyArray<readonly [flag: string, text: string | undefined]>
 }
-
-/** Returns the text as one word of a shell's command. */
-export const quoted = (text: string): string =>
-  /^[\w@,./:%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 
 /** Whether the text can be part of a command on a terminal. */
 export const isPrintable = (text: string): boolean => printable(text) === text
@@ -44,5 +40,5 @@ export const flagsText = (flags: ReadonlyArray<readonly [flag: string, text: str
   flags.map(([flag, text]) => {
     if (text === undefined) return ` --${flag}`
     // A value that starts with - would be read as a flag.
-    return ` --${flag}${text.startsWith("-") ? "=" : " "}${quoted(text)}`
+    return ` --${flag}${text.startsWith("-") ? "=" : " "}${shellWord(text)}`
   }).join("")

@@ -3,6 +3,7 @@
  */
 import type { ScanEvent, ScanOutcome, ScanSummary } from "@payments/copy"
 import { Lists } from "@payments/core"
+import { shellWord } from "@payments/program"
 import { Duration, Result } from "effect"
 import { wrapWords } from "./TextWidth.ts"
 
@@ -85,10 +86,6 @@ export const problemsOf = (
 
 /** The destination of the records. */
 type Destination = "stdout" | { readonly location: string }
-
-/** Quotes a text as one word of a shell command. */
-export const shellWord = (text: string): string =>
-  /^[\w./:@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 
 /** Returns the table of figures of the lists that were read completely, or no lines if there is none. */
 const tableOf = (

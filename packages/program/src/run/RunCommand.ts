@@ -19,6 +19,7 @@ import {
 import { unknownSettings } from "../settings/Settings.ts"
 import { emptyRuleVariables } from "../sources/RuleVariables.ts"
 import { helpFormatter } from "../terminal/HelpText.ts"
+import { shellWord } from "../terminal/ShellWord.ts"
 import { canColor, terminalWidth } from "../terminal/TerminalRules.ts"
 import { usageText, withoutFlagValues } from "../terminal/UsageText.ts"
 import { errorText, logError, logLine, messageFormatOf, Messages, onTerminal, requireOutput } from "./ConsoleOutput.ts"
@@ -120,7 +121,7 @@ const settingsFlags = (args: ReadonlyArray<string>): string =>
     const [, flag, text = args[index + 1] ?? ""] = /^--(source|config|to)(?:=(.*))?$/s.exec(word) ?? []
     return flag === undefined || printable(text) !== text || (flag === "to" && /@|password/i.test(text))
       ? []
-      : [` --${flag} ${/^[\w@%+:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`}`]
+      : [` --${flag} ${shellWord(text)}`]
   }).join("")
 
 /** A word of the command line that is where a command should be. */
