@@ -13,10 +13,9 @@ import {
   TreeInterpreter,
   TYPE_ANY
 } from "@jmespath-community/jmespath"
-import { parseWithNumbers } from "@payments/core"
+import { compareNumbers, isNumber, parseWithNumbers } from "@payments/core"
 import { BigDecimal } from "effect"
 import { closest } from "fastest-levenshtein"
-import { compareNumbers, isNumber } from "../output/ExactNumber.ts"
 
 /** Why an expression is not valid, or why its result would not be exact. The message repeats no value of the expression. */
 export class JsonQueryError extends Error {}

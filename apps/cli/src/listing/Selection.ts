@@ -3,11 +3,10 @@
  * not know them. Their fields are checked against the document before any request.
  */
 import { type FieldPath, readPaths } from "@payments/copy"
-import { Lists } from "@payments/core"
+import { isNumber, Lists } from "@payments/core"
 import { checkAll, checkPaths, type CommandExit, setting, type SettingParser, textFlag, usage } from "@payments/program"
 import { Context, Effect, Record } from "effect"
 import { Flag } from "effect/cli"
-import { isNumber } from "../output/ExactNumber.ts"
 import { valueText } from "../output/ValueText.ts"
 import type { JsonQuery } from "./JsonQuery.ts"
 import { parseSortKeys, type SortKey } from "./SortKeys.ts"

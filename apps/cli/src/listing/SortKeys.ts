@@ -1,6 +1,6 @@
 /** `--sort`: the order of the records that were read. Numbers are compared exactly. */
 import { type FieldPath, readPath } from "@payments/copy"
-import { compareNumbers, isNumber } from "../output/ExactNumber.ts"
+import { compareNumbers, isNumber } from "@payments/core"
 import { plainText, type ReadField } from "../output/PrintedRecord.ts"
 
 /** A field to sort by. */

@@ -1,6 +1,6 @@
 /** `--where`: conditions on the fields of records that were read. Numbers are compared exactly. */
 import { type FieldPath, folded, readPath, unquoted } from "@payments/copy"
-import { compareNumbers, isNumber } from "../output/ExactNumber.ts"
+import { compareNumbers, isNumber } from "@payments/core"
 import { plainText, type ReadField } from "../output/PrintedRecord.ts"
 
 /** The operators, the longer ones first. */

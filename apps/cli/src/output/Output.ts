@@ -5,7 +5,7 @@
  */
 import { type FieldPath, printable } from "@payments/copy"
 import type * as Csv from "@payments/copy/csv"
-import { Lists, type PaymentsError } from "@payments/core"
+import { exactNumber, Lists, type PaymentsError } from "@payments/core"
 import {
   canColor,
   type CommandExit,
@@ -17,7 +17,6 @@ import {
   requireOutput
 } from "@payments/program"
 import { Effect, Stdio, Terminal } from "effect"
-import { compareNumbers, isNumber } from "./ExactNumber.ts"
 import type { OutputFile } from "./OutputFile.ts"
 import { fieldReader, plainText, projection } from "./PrintedRecord.ts"
 import type { Column, Table } from "./Table.ts"
@@ -278,14 +277,11 @@ const cellsOf = (record: string, columns: ReadonlyArray<FieldColumn>): ReadonlyA
   return columns.map(({ kind, path }) => {
     const json = read(path)
     if (json === undefined) return ""
-    if (kind === "integer" && isExactInteger(json)) return String(Number(json))
+    const number = kind === "integer" ? exactNumber(json) : undefined
+    if (Number.isInteger(number)) return String(number)
     return json === `"null"` ? json : plainText(json)
   })
 }
-
-/** Whether the text is an integer that parsing does not round, in any spelling: `1200`, `12e2`. */
-const isExactInteger = (json: string): boolean =>
-  isNumber(json) && Number.isSafeInteger(Number(json)) && compareNumbers(json, String(Number(json))) === 0
 
 /** Returns the `error` member of a JSON document. */
 export const describe = (error: PaymentsError) => ({

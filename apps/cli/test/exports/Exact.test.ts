@@ -1,11 +1,12 @@
 /** Numbers, conditions, orders, projections and queries over exact texts, compared with plain computations on big integers. */
 import { assert, describe, it } from "@effect/vitest"
 import { readPath, readPaths } from "@payments/copy"
+import { compareNumbers, isNumber } from "@payments/core"
 import { BigDecimal, Option, Schema } from "effect"
 import { JsonQueryError, parseJsonQuery } from "../../src/listing/JsonQuery.ts"
 import { parseSortKeys, sortOrder, sortValues } from "../../src/listing/SortKeys.ts"
 import { meets, parseCondition } from "../../src/listing/Where.ts"
-import { compareNumbers, isNumber } from "../../src/output/ExactNumber.ts"
+
 import { fieldReader, projection } from "../../src/output/PrintedRecord.ts"
 
 const Small = Schema.Int.check(Schema.isBetween({ minimum: -30, maximum: 30 }))

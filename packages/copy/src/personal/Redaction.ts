@@ -8,7 +8,7 @@
  * the sets of seen rows stay valid. Each transaction increments the edition, so that no running export writes what it has read
  * before. A redaction may be killed at any moment, and the same call completes it.
  */
-import { Lists, membersOf, parseText } from "@payments/core"
+import { isJson, Lists, membersOf, parseText } from "@payments/core"
 import { DateTime, Duration, Effect, Option, type Redacted, Schema } from "effect"
 import { amountsOf, cellsOf, type Layout, layoutOf, withoutRoundedAmounts } from "../plan/Columns.ts"
 import { contentHash, differingMembers } from "../plan/Plan.ts"
@@ -19,7 +19,6 @@ import { OtherRule, SinkError, type SinkReason, WrongSetting } from "../port/Sin
 import { keyCheck } from "../rule/Pseudonym.ts"
 import { type PersonalRule, redactorOf } from "../rule/Rule.ts"
 import { ruleWords } from "../rule/StoredRule.ts"
-import { isJson } from "../rule/Suppression.ts"
 import type {
   CertifiedTexts,
   ChangeText,

@@ -3,7 +3,7 @@
  * flattened, strings are text columns, and amounts are 64-bit integers. The exact text in `raw` has everything that the
  * columns cannot store.
  */
-import { Lists, membersOf } from "@payments/core"
+import { compareNumbers, Lists, membersOf } from "@payments/core"
 import { String } from "effect"
 import { storedName } from "../text/FieldNames.ts"
 
@@ -140,20 +140,9 @@ export const withoutRoundedAmounts = ({ amounts }: Layout, record: unknown, text
   const members = membersOf(text)
   const rounded = amounts.map(({ path: [field] }) => field).filter((field) => {
     const value = memberOf(record, field)
-    return typeof value === "number" && significant(`${value}`) !== significant(members.get(field) ?? "")
+    return typeof value === "number" && compareNumbers(`${value}`, members.get(field) ?? "") !== 0
   })
   return rounded.length === 0 ? record : { ...record, ...Object.fromEntries(rounded.map((field) => [field, null])) }
-}
-
-/** Returns the significant digits of a number. A rounded number has other digits than its source text. */
-const significant = (number: string): string => {
-  const digits = number.replace(/[eE].*$/, "").replaceAll(/\D/g, "")
-  let from = 0
-  while (digits[from] === "0") from++
-  // A regular expression would take quadratic time, because it restarts at every inner zero.
-  let to = digits.length
-  while (to > from && digits[to - 1] === "0") to--
-  return digits.slice(from, to)
 }
 
 const fieldOf = ({ path: [field, inner] }: Column, record: unknown): unknown => {

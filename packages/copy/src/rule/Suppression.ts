@@ -2,7 +2,7 @@
  * Finds the records of erased persons. A destination stores keyed hashes of what an erasure was asked for, and of the records
  * that it erased, because the API returns them again. Without the key, nobody can guess the values from the hashes.
  */
-import { Lists, rewriteItems } from "@payments/core"
+import { isJson, Lists, rewriteItems } from "@payments/core"
 import { Redacted } from "effect"
 import { hmac, pseudonym } from "./Pseudonym.ts"
 
@@ -51,6 +51,7 @@ export const matcherOf = (
     }
   }
   return (list, text) => {
+    // Another program may have damaged the text.
     if (!isJson(text)) {
       return criteria.findIndex(({ value }) => {
         const wanted = Redacted.value(value)
@@ -59,16 +60,6 @@ export const matcherOf = (
     }
     const found = identifiersIn(list, text).flatMap(({ kind, value }) => indexes.get(`${kind}\0${value}`) ?? [])
     return found.length === 0 ? -1 : Math.min(...found)
-  }
-}
-
-/** Whether a text is JSON. Another program may have damaged it. */
-export const isJson = (text: string): boolean => {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
   }
 }
 

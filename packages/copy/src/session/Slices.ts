@@ -1,5 +1,5 @@
 /** Reads the stored rows of batches, and commits batches with records whose content a database may reject. */
-import type { Lists } from "@payments/core"
+import { isJson, type Lists } from "@payments/core"
 import { Effect } from "effect"
 import { contentHash, differingRows, type HashedRecord, lookupsOf, type StoredRow } from "../plan/Plan.ts"
 import { type Batch, Damaged, type Problem, SinkError } from "../port/Sink.ts"
@@ -76,12 +76,3 @@ export const storedRowsOf = Effect.fnUntraced(function*(
   }
   return { nextRow, stored, texts }
 })
-
-const isJson = (text: string): boolean => {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
-}

@@ -22,6 +22,20 @@ export const parseText = (text: string): unknown => JsonParse.parseText(text)
 export const parseWithNumbers = (text: string, number: (text: string) => unknown): unknown =>
   JsonParse.parseExactly(text, (scalar) => /^[-\d]/.test(scalar) ? number(scalar) : JSON.parse(scalar))
 
+/** Whether the text is JSON. */
+export const isJson = (text: string): boolean => {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Whether a parsed JSON value is an object, and neither an array nor null. */
+export const isJsonObject = (value: unknown): value is { readonly [name: string]: unknown } =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
 /**
  * Replaces or removes the values of an object's members or of an array's elements, in exact text. `rewrite` gets the exact text
  * of each value and its member name, which is undefined for an element. It returns the new text, or undefined to remove the

@@ -24,6 +24,7 @@ import {
   Unauthorized,
   UnexpectedStatus
 } from "../model/PaymentsError.ts"
+import { isJsonObject } from "./ExactText.ts"
 import { parseText } from "./JsonParse.ts"
 import {
   elementsOf,
@@ -91,9 +92,9 @@ const longestErrorBody = 64 * 1024
 
 const findCode = (text: string, secrets: Secrets): string | undefined => {
   const parsed = text.length > longestErrorBody ? undefined : parse(text)
-  const places = isObject(parsed) ? [parsed, parsed["error"], (toArray(parsed["errors"]))[0]] : []
+  const places = isJsonObject(parsed) ? [parsed, parsed["error"], (toArray(parsed["errors"]))[0]] : []
   return places.flatMap((place) =>
-    isObject(place) ? [place["code"], place["errorCode"], place["error_code"], place["error"]] : []
+    isJsonObject(place) ? [place["code"], place["errorCode"], place["error_code"], place["error"]] : []
   )
     .find((value): value is string => typeof value === "string" && looksLikeCode(value) && !secrets.areIn(value))
 }
@@ -156,7 +157,7 @@ const readEnvelope = (
   escapedNames: boolean
 ): Result.Result<Envelope, Reason> => {
   const { cursor: { in: place, name }, items } = layout
-  if (!isObject(body)) {
+  if (!isJsonObject(body)) {
     return malformed("(root)", `expected an object with ${place === "body" ? `${items} and ${name}` : items}`)
   }
   const records: unknown = body[items]
@@ -222,7 +223,7 @@ export const decodeRecords = (
 }
 
 const toPageRecord = (value: unknown, text: string, problem: RecordProblem | undefined): PageRecord<unknown> => {
-  const id = isObject(value) ? value["id"] : undefined
+  const id = isJsonObject(value) ? value["id"] : undefined
   if (problem !== undefined) return { id: typeof id === "string" ? id : undefined, text, value, problem }
   // The cast is sound: every record that decodes has an id, the one field that all lists require.
   return { id: id as string, text, value }
@@ -285,7 +286,7 @@ const firstProblem = (error: Schema.SchemaError): RecordProblem => {
 
 const lowerFirst = (text: string): string => text.charAt(0).toLowerCase() + text.slice(1)
 
-const hasString = (record: unknown, field: string): boolean => isObject(record) && typeof record[field] === "string"
+const hasString = (record: unknown, field: string): boolean => isJsonObject(record) && typeof record[field] === "string"
 
 /** Returns the first filter that the record does not match. */
 const unappliedFilter = (
@@ -296,7 +297,7 @@ const unappliedFilter = (
   const definitions: { readonly [field: string]: Filter | undefined } = list.filters
   return filters.find(([field, wanted]) => {
     const definition = definitions[field]
-    return definition === undefined || !isObject(record) || !matches(definition, record[field], wanted)
+    return definition === undefined || !isJsonObject(record) || !matches(definition, record[field], wanted)
   })?.[0]
 }
 
@@ -309,8 +310,5 @@ const parse = (text: string, escapedNames?: boolean): unknown => {
     return notJson
   }
 }
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
 
 const toArray = (value: unknown): ReadonlyArray<unknown> => Array.isArray(value) ? value : []

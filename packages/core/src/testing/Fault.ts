@@ -8,6 +8,7 @@
  */
 import { Schema } from "effect"
 import { ListName } from "../model/Lists.ts"
+import { isJson } from "../page/ExactText.ts"
 
 const described = <S extends Schema.Top>(schema: S, description: string) => schema.annotate({ description })
 
@@ -21,15 +22,6 @@ const Status = Schema.Int.check(Schema.isBetween({ minimum: 200, maximum: 599 })
 const HeaderText = Schema.String.check(Schema.makeFilter((text) => /^[ -~]*$/.test(text) || "visible ASCII and spaces"))
 /** JSON text, so that it can contain numbers and spellings that parsing would change. */
 const JsonText = Schema.String.check(Schema.makeFilter((text) => isJson(text) || "JSON text"))
-
-const isJson = (text: string): boolean => {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
-}
 
 /** The conditions of a fault. It applies to requests that match all given conditions; without any, to all requests. */
 const when = {

@@ -3,7 +3,7 @@
  * reads, one request after the other. A rule holds, does not hold, or could not be observed, for example because a list is
  * too short. A finding contains nothing of a record, cursor or key.
  */
-import { Lists, PaymentsConfig } from "@payments/core"
+import { isJsonObject, Lists, PaymentsConfig } from "@payments/core"
 import { Data, Duration, Effect, Redacted, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 import type { Finding, Verdict } from "./ConformanceFinding.ts"
@@ -135,14 +135,11 @@ const pageIn = (text: string, status: number): Answer["page"] => {
   if (status < 200 || status >= 300) return undefined
   try {
     const body: unknown = JSON.parse(text)
-    return isObject(body) ? body : undefined
+    return isJsonObject(body) ? body : undefined
   } catch {
     return undefined
   }
 }
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
 
 const itemsOf = ({ layout, page }: Answer): ReadonlyArray<unknown> => {
   const items = page?.[layout.items]
@@ -151,7 +148,7 @@ const itemsOf = ({ layout, page }: Answer): ReadonlyArray<unknown> => {
 const cursorOf = ({ headers, layout, page }: Answer): unknown =>
   page === undefined ? undefined : Lists.cursorOf(layout, page, headers)
 const idsOf = (answer: Answer): ReadonlyArray<unknown> =>
-  itemsOf(answer).map((item) => isObject(item) ? item["id"] : undefined)
+  itemsOf(answer).map((item) => isJsonObject(item) ? item["id"] : undefined)
 const records = (count: number): string => `${count} ${count === 1 ? "record" : "records"}`
 
 /** Requests a page. Without one, the rule cannot be observed. */
@@ -319,14 +316,14 @@ const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
     rule: `${field} filters`,
     observe: Effect.fnUntraced(function*(send) {
       const some = yield* pageOf(send, { limit: "100" })
-      const values = itemsOf(some).map((item) => isObject(item) ? item[field] : undefined)
+      const values = itemsOf(some).map((item) => isJsonObject(item) ? item[field] : undefined)
       const value = values.find((text) => typeof text === "string" && text !== "")
       if (typeof value !== "string") return notObserved(`no record of the first page has a ${field}`)
       if (values.every((text) => text === value)) {
         return notObserved(`all records of the first page have the same ${field}`)
       }
       const filtered = itemsOf(yield* pageOf(send, { [field]: value, limit: "100" }))
-      const matching = filtered.filter((item) => isObject(item) && Lists.matches(filter, item[field], value)).length
+      const matching = filtered.filter((item) => isJsonObject(item) && Lists.matches(filter, item[field], value)).length
       return filtered.length === 0
         ? fails("no record, although one has the value")
         : holdsIf(matching === filtered.length, `${matching} of ${filtered.length} with the value`)

@@ -1,8 +1,8 @@
-/** Compares numbers by their texts, because parsing rounds integers beyond 2^53 and long fractions. */
+/** Numbers by their texts, because parsing rounds integers beyond 2^53 and long fractions. */
 
 const syntax = /^(-?)(0|[1-9]\d*)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/
 
-/** Whether the text is a number, as JSON writes it. */
+/** Whether the text is a number as JSON writes it. */
 export const isNumber = (text: string): boolean => syntax.test(text)
 
 /** An exponent beyond this is as large as this. No number that stands for something has one. */
@@ -42,4 +42,11 @@ export const compareNumbers = (left: string, right: string): number => {
   const [one, other] = [decimalOf(left), decimalOf(right)]
   if (one.sign !== other.sign || one.sign === 0) return one.sign - other.sign
   return one.sign * (order(one.magnitude, other.magnitude) || order(one.digits, other.digits))
+}
+
+/** Returns the number with this text. Returns undefined for an integer beyond 2^53, and if a JavaScript number would round it. */
+export const exactNumber = (text: string): number | undefined => {
+  const number = Number(text)
+  const isHeld = Number.isInteger(number) ? Number.isSafeInteger(number) : Number.isFinite(number)
+  return isHeld && isNumber(text) && compareNumbers(text, String(number)) === 0 ? number : undefined
 }
