@@ -1,7 +1,7 @@
 /**
  * `--query`: JMESPath (https://jmespath.site) over the records that were read. The library computes with JavaScript's numbers,
- * which round integers beyond 2^53. So a number whose text would change is an {@link ExactNumber}, and the functions here
- * replace every operator and function of the library that computes with or compares numbers. They are exact or fail.
+ * which round integers beyond 2^53. So a number whose text would change is a {@link SpelledNumber}, which the library only passes
+ * on. The operators and functions here replace those of the library that read numbers: they fail where a number would be rounded.
  */
 import {
   compile,
@@ -13,15 +13,14 @@ import {
   TreeInterpreter,
   TYPE_ANY
 } from "@jmespath-community/jmespath"
-import { compareNumbers, isNumber, parseWithNumbers } from "@payments/core"
-import { BigDecimal } from "effect"
+import { exactNumber, isJsonObject, isNumber, parseWithNumbers } from "@payments/core"
 import { closest } from "fastest-levenshtein"
 
 /** Why an expression is not valid, or why its result would not be exact. The message repeats no value of the expression. */
 export class JsonQueryError extends Error {}
 
-/** A number that a JavaScript number would change. To the library it is an object with members. */
-class ExactNumber {
+/** A number that JavaScript would spell otherwise, or round. To the library it is an object with members. */
+class SpelledNumber {
   readonly text: string
   constructor(text: string) {
     this.text = text
@@ -36,71 +35,58 @@ class ExactNumber {
   }
 }
 
-/** A value of an expression. The library does not know {@link ExactNumber}, so it must only pass values on. */
+/** A value of an expression. The library does not know {@link SpelledNumber}, so it must only pass values on. */
 type Value = unknown
 
 const inexact = (name: string) =>
   new JsonQueryError(
-    `${name} would round a number beyond 2^53 or with many digits. Export the list and use payments query`
+    `${name} would round a number beyond 2^53 or with decimal places. Export the list and use payments query`
   )
 
 /** Returns the value of a number's text. */
-const numberOf = (text: string): number | ExactNumber => {
-  const number = Number(text)
-  return String(number) === text ? number : new ExactNumber(text)
+const valueOf = (text: string): number | SpelledNumber => {
+  const number = exactNumber(text)
+  return number !== undefined && String(number) === text ? number : new SpelledNumber(text)
 }
 
-const isNumeric = (value: Value): value is number | ExactNumber =>
-  typeof value === "number" || value instanceof ExactNumber
+const isNumeric = (value: Value): value is number | SpelledNumber =>
+  typeof value === "number" || value instanceof SpelledNumber
 
-const textOf = (value: number | ExactNumber): string => typeof value === "number" ? String(value) : value.text
-
-/** A computation with longer numbers could take all memory. */
-const longestOperand = 400
-
-const decimalOf = (name: string, value: Value): BigDecimal.BigDecimal => {
+/** Returns the number, or fails if JavaScript cannot hold it. */
+const numberOf = (name: string, value: Value): number => {
   if (!isNumeric(value)) throw new JsonQueryError(`${name} needs numbers`)
-  const text = textOf(value)
-  const exponent = Number(/e(.*)$/i.exec(text)?.[1] ?? 0)
-  if (text.length > longestOperand || Math.abs(exponent) > longestOperand) throw inexact(name)
-  const decimal = BigDecimal.fromString(text)
-  if (decimal._tag === "None") throw inexact(name)
-  return decimal.value
+  const number = typeof value === "number" ? value : exactNumber(value.text)
+  if (number === undefined) throw inexact(name)
+  return number
 }
 
-/** Returns a decimal as a number if that is exact. */
-const valueOfDecimal = (decimal: BigDecimal.BigDecimal): number | ExactNumber => {
-  const { scale, value } = BigDecimal.normalize(decimal)
-  const digits = (value < 0n ? -value : value).toString()
-  const text = scale <= 0
-    ? digits + "0".repeat(-scale)
-    : `${digits.padStart(scale + 1, "0").slice(0, -scale)}.${digits.padStart(scale + 1, "0").slice(-scale)}`
-  return numberOf(value < 0n ? `-${text}` : text)
+type Operation = (one: number, other: number) => number
+
+/** Computes with integers. The result must be one that is not rounded. */
+const compute = (name: string, operation: Operation) => (one: Value, other: Value): number => {
+  const [left, right] = [numberOf(name, one), numberOf(name, other)]
+  const result = operation(left, right)
+  if (![left, right, result].every(Number.isSafeInteger)) throw inexact(name)
+  return result
 }
 
-const compute =
-  (name: string, operation: (one: BigDecimal.BigDecimal, other: BigDecimal.BigDecimal) => BigDecimal.BigDecimal) =>
-  (one: Value, other: Value): Value => valueOfDecimal(operation(decimalOf(name, one), decimalOf(name, other)))
+/** A quotient has endless digits in general, so it has those of a JavaScript number. */
+const divide = (name: string, operation: Operation) => (one: Value, other: Value): number => {
+  const [left, right] = [numberOf(name, one), numberOf(name, other)]
+  if (right === 0) throw new JsonQueryError(`${name} cannot divide by 0`)
+  const result = operation(left, right)
+  if (Math.abs(result) > Number.MAX_SAFE_INTEGER) throw inexact(name)
+  return result
+}
 
-const sum = (values: ReadonlyArray<Value>): number | ExactNumber =>
-  valueOfDecimal(values.reduce(
-    (total: BigDecimal.BigDecimal, value) => BigDecimal.sum(total, decimalOf("sum()", value)),
-    BigDecimal.fromBigInt(0n)
-  ))
+const add = (one: number, other: number): number => one + other
+const multiply = (one: number, other: number): number => one * other
+const quotient = (one: number, other: number): number => one / other
 
-/** A quotient has endless digits in general, so it is computed with JavaScript's numbers, where they are exact enough. */
-const divide =
-  (name: string, operation: (one: number, other: number) => number) => (one: Value, other: Value): Value => {
-    if (!isNumeric(one) || !isNumeric(other)) throw new JsonQueryError(`${name} needs numbers`)
-    const [left, right] = [Number(textOf(one)), Number(textOf(other))]
-    if (right === 0) throw new JsonQueryError(`${name} cannot divide by 0`)
-    const result = operation(left, right)
-    for (const value of [left, right, result]) if (Math.abs(value) > Number.MAX_SAFE_INTEGER) throw inexact(name)
-    return result
-  }
+const sum = (name: string, values: Value): number => arrayOf(name, values).reduce<number>(compute(name, add), 0)
 
 const isEqual = (one: Value, other: Value): boolean => {
-  if (isNumeric(one) && isNumeric(other)) return compareNumbers(textOf(one), textOf(other)) === 0
+  if (isNumeric(one) && isNumeric(other)) return numberOf("==", one) === numberOf("==", other)
   if (Array.isArray(one) && Array.isArray(other)) {
     return one.length === other.length && one.every((element, index) => isEqual(element, other[index]))
   }
@@ -113,7 +99,7 @@ const isEqual = (one: Value, other: Value): boolean => {
 }
 
 const isObject = (value: Value): value is { readonly [name: string]: Value } =>
-  typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber)
+  isJsonObject(value) && !(value instanceof SpelledNumber)
 
 const objectOf = (name: string, value: Value, needed = "an object"): { readonly [name: string]: Value } => {
   if (!isObject(value)) throw new JsonQueryError(`${name} needs ${needed}`)
@@ -122,30 +108,18 @@ const objectOf = (name: string, value: Value, needed = "an object"): { readonly 
 
 /** Compares two numbers or two texts. Fails for other values. */
 const compare = (name: string, one: Value, other: Value): number => {
-  if (isNumeric(one) && isNumeric(other)) return compareNumbers(textOf(one), textOf(other))
+  if (isNumeric(one) && isNumeric(other)) return numberOf(name, one) - numberOf(name, other)
   if (typeof one === "string" && typeof other === "string") return one < other ? -1 : one > other ? 1 : 0
   throw new JsonQueryError(`${name} needs values that all are numbers or all are text`)
 }
 
 /** As JMESPath defines it, the order of values that are not numbers is null. */
-const ordering = (accepts: (order: number) => boolean) => (one: Value, other: Value): Value =>
-  isNumeric(one) && isNumeric(other) ? accepts(compareNumbers(textOf(one), textOf(other))) : null
+const ordering = (name: string, accepts: (order: number) => boolean) => (one: Value, other: Value): Value =>
+  isNumeric(one) && isNumeric(other) ? accepts(compare(name, one, other)) : null
 
 const arrayOf = (name: string, value: Value): ReadonlyArray<Value> => {
   if (!Array.isArray(value)) throw new JsonQueryError(`${name} needs an array`)
   return value
-}
-
-/** Returns the element whose key is the largest (`sign` 1) or the smallest (-1), the first of equals. */
-const extreme = (name: string, sign: 1 | -1, values: ReadonlyArray<Value>, key: (value: Value) => Value): Value => {
-  const [first, ...rest] = values.map((value) => ({ value, key: key(value) }))
-  if (first === undefined) return null
-  // Checks the type of the key, also if it is the only one.
-  compare(name, first.key, first.key)
-  return rest.reduce(
-    (best, candidate) => sign * compare(name, candidate.key, best.key) > 0 ? candidate : best,
-    first
-  ).value
 }
 
 /** Returns the function that an expression reference such as `&amount` stands for. */
@@ -157,16 +131,26 @@ const keyOf = (name: string, reference: Value) => (value: Value): Value => {
   return TreeInterpreter.visit(reference as never, value as never)
 }
 
-const same = (value: Value): Value => value
+/** Returns the elements of an array with their keys. Without a reference, an element is its own key. */
+const keyed = (name: string, values: Value, reference?: Value) => {
+  const key = reference === undefined ? (value: Value) => value : keyOf(name, reference)
+  return arrayOf(name, values).map((value) => ({ value, key: key(value) }))
+}
 
-const sorted = (name: string, values: ReadonlyArray<Value>, key: (value: Value) => Value): Value =>
-  values.map((value) => ({ value, key: key(value) }))
-    .toSorted((one, other) => compare(name, one.key, other.key))
-    .map(({ value }) => value)
+/** Makes the function that returns the element whose key is the largest (`sign` 1) or the smallest (-1), the first of equals. */
+const extreme = (name: string, sign: 1 | -1) => (values: Value, reference?: Value): Value => {
+  const [first, ...rest] = keyed(name, values, reference)
+  if (first === undefined) return null
+  // Checks the type of the key, also if it is the only one.
+  compare(name, first.key, first.key)
+  return rest.reduce(
+    (best, candidate) => sign * compare(name, candidate.key, best.key) > 0 ? candidate : best,
+    first
+  ).value
+}
 
-const round =
-  (name: string, operation: (decimal: BigDecimal.BigDecimal) => BigDecimal.BigDecimal) => (value: Value): Value =>
-    valueOfDecimal(operation(decimalOf(name, value)))
+const sorted = (name: string) => (values: Value, reference?: Value): Value =>
+  keyed(name, values, reference).toSorted((one, other) => compare(name, one.key, other.key)).map(({ value }) => value)
 
 const typeOf = (value: Value): string =>
   value === null ? "null" : isNumeric(value) ? "number" : Array.isArray(value) ? "array" : typeof value
@@ -174,24 +158,25 @@ const typeOf = (value: Value): string =>
 /** Returns the JSON text of a value. */
 const jsonOf = (value: Value): string => JSON.stringify(value) ?? "null"
 
-/** The operators and functions that are exact here, by name. The names of operators cannot be called in an expression. */
+/** The operators and functions that never round, by name. An expression cannot call the operators, whose names have a space. */
 const functions: {
   readonly [name: string]: readonly [parameters: number | "any", call: (...values: ReadonlyArray<Value>) => Value]
 } = {
   "op EQ": [2, isEqual],
   "op NE": [2, (one, other) => !isEqual(one, other)],
-  "op GT": [2, ordering((order) => order > 0)],
-  "op GTE": [2, ordering((order) => order >= 0)],
-  "op LT": [2, ordering((order) => order < 0)],
-  "op LTE": [2, ordering((order) => order <= 0)],
-  "op +": [2, compute("+", BigDecimal.sum)],
-  "op -": [2, compute("-", BigDecimal.subtract)],
-  "op *": [2, compute("*", BigDecimal.multiply)],
-  "op /": [2, divide("/", (one, other) => one / other)],
-  "op //": [2, divide("//", (one, other) => Math.floor(one / other))],
-  "op %": [2, divide("%", (one, other) => one % other)],
-  "op negate": [1, round("-", BigDecimal.negate)],
-  "op plus": [1, round("+", (decimal) => decimal)],
+  "op GT": [2, ordering(">", (order) => order > 0)],
+  "op GTE": [2, ordering(">=", (order) => order >= 0)],
+  "op LT": [2, ordering("<", (order) => order < 0)],
+  "op LTE": [2, ordering("<=", (order) => order <= 0)],
+  "op Plus": [2, compute("+", add)],
+  "op Minus": [2, compute("-", (one, other) => one - other)],
+  "op Multiply": [2, compute("*", multiply)],
+  "op Star": [2, compute("*", multiply)],
+  "op Divide": [2, divide("/", quotient)],
+  "op Div": [2, divide("//", (one, other) => Math.floor(one / other))],
+  "op Modulo": [2, divide("%", (one, other) => one % other)],
+  "op unary Minus": [1, (value) => -numberOf("-", value)],
+  "op unary Plus": [1, (value) => numberOf("+", value)],
   "op own": [
     2,
     (object, name) => isObject(object) && Object.hasOwn(object, String(name)) ? object[String(name)] : null
@@ -218,28 +203,27 @@ const functions: {
     "any",
     (...values) => Object.fromEntries(values.flatMap((value) => Object.entries(objectOf("merge()", value))))
   ],
-  abs: [1, round("abs()", BigDecimal.abs)],
-  ceil: [1, round("ceil()", (decimal) => BigDecimal.ceil(decimal))],
-  floor: [1, round("floor()", (decimal) => BigDecimal.floor(decimal))],
-  sum: [1, (values) => sum(arrayOf("sum()", values))],
+  abs: [1, (value) => Math.abs(numberOf("abs()", value))],
+  ceil: [1, (value) => Math.ceil(numberOf("ceil()", value))],
+  floor: [1, (value) => Math.floor(numberOf("floor()", value))],
+  sum: [1, (values) => sum("sum()", values)],
   avg: [1, (values) => {
     const { length } = arrayOf("avg()", values)
-    return length === 0 ? null : divide("avg()", (one, other) => one / other)(sum(arrayOf("avg()", values)), length)
+    return length === 0 ? null : divide("avg()", quotient)(sum("avg()", values), length)
   }],
-  max: [1, (values) => extreme("max()", 1, arrayOf("max()", values), same)],
-  min: [1, (values) => extreme("min()", -1, arrayOf("min()", values), same)],
-  max_by: [2, (values, key) => extreme("max_by()", 1, arrayOf("max_by()", values), keyOf("max_by()", key))],
-  min_by: [2, (values, key) => extreme("min_by()", -1, arrayOf("min_by()", values), keyOf("min_by()", key))],
-  sort: [1, (values) => sorted("sort()", arrayOf("sort()", values), same)],
-  sort_by: [2, (values, key) => sorted("sort_by()", arrayOf("sort_by()", values), keyOf("sort_by()", key))],
+  max: [1, extreme("max()", 1)],
+  min: [1, extreme("min()", -1)],
+  max_by: [2, extreme("max_by()", 1)],
+  min_by: [2, extreme("min_by()", -1)],
+  sort: [1, sorted("sort()")],
+  sort_by: [2, sorted("sort_by()")],
   // The library would fail for a key that every object inherits, such as `constructor`.
-  group_by: [2, (values, key) => {
-    const keyOfValue = keyOf("group_by()", key)
-    return Object.fromEntries(Map.groupBy(arrayOf("group_by()", values), (value) => {
-      const group = keyOfValue(value)
-      if (typeof group !== "string") throw new JsonQueryError("group_by() needs keys that all are text")
-      return group
-    }))
+  group_by: [2, (values, reference) => {
+    const groups = Map.groupBy(keyed("group_by()", values, reference), ({ key }) => {
+      if (typeof key !== "string") throw new JsonQueryError("group_by() needs keys that all are text")
+      return key
+    })
+    return Object.fromEntries(Array.from(groups, ([key, group]) => [key, group.map(({ value }) => value)]))
   }],
   contains: [2, (searched, value) =>
     typeof searched === "string"
@@ -247,16 +231,15 @@ const functions: {
       : arrayOf("contains()", searched).some((element) => isEqual(element, value))],
   to_number: [
     1,
-    (value) => isNumeric(value) ? value : typeof value === "string" && isNumber(value) ? numberOf(value) : null
+    (value) => isNumeric(value) ? value : typeof value === "string" && isNumber(value) ? valueOf(value) : null
   ],
-  to_string: [1, (value) => typeof value === "string" ? value : jsonOf(value)],
   type: [1, typeOf]
 }
 
 for (const [name, [parameters, call]] of Object.entries(functions)) {
   registerFunction(
     name,
-    // The library's type of values lacks ExactNumber.
+    // The library's type of values lacks SpelledNumber.
     (values) => call(...values) as JSONValue,
     parameters === "any"
       ? [{ types: [TYPE_ANY], variadic: true }]
@@ -267,23 +250,13 @@ for (const [name, [parameters, call]] of Object.entries(functions)) {
 
 type Node = ReturnType<typeof compile>
 
-const arithmetic: { readonly [operator: string]: string } = {
-  Plus: "op +",
-  Minus: "op -",
-  Multiply: "op *",
-  Star: "op *",
-  Divide: "op /",
-  Div: "op //",
-  Modulo: "op %"
-}
-
 const call = (name: string, ...children: ReadonlyArray<Node>): Node => ({
   type: "Function",
   name,
   children: [...children]
 })
 
-const anExactNumber = new ExactNumber("0")
+const aSpelledNumber = new SpelledNumber("0")
 
 /** Replaces the operators by calls of the functions here, in the whole tree. */
 const exact = (node: Node): Node => {
@@ -298,12 +271,12 @@ const exact = (node: Node): Node => {
     case "Comparator":
       return call(`op ${inner.name}`, inner.left, inner.right)
     case "Arithmetic":
-      return call(arithmetic[inner.operator] ?? inner.operator, inner.left, inner.right)
+      return call(`op ${inner.operator}`, inner.left, inner.right)
     case "Unary":
-      return call(inner.operator === "Minus" ? "op negate" : "op plus", inner.operand)
+      return call(`op unary ${inner.operator}`, inner.operand)
     case "Field":
-      // The library would find a name that every object inherits, and the members of an ExactNumber.
-      return inner.name in anExactNumber
+      // The library would find a name that every object inherits, and the members of a SpelledNumber.
+      return inner.name in aSpelledNumber
         ? call("op own", { type: "Current" }, { type: "Literal", value: inner.name })
         : inner
     case "MultiSelectHash":
@@ -332,28 +305,13 @@ const calledIn = (node: unknown): ReadonlyArray<string> => {
   return [...names, ...Object.values(node).flatMap(calledIn)]
 }
 
-/** Replaces numbers in backticks that the library would round by calls of `to_number`. */
-const withExactLiterals = (expression: string): string => {
-  let text = ""
-  let at = 0
+/** Refuses numbers in backticks that the library would round. */
+const checkLiterals = (expression: string): void => {
   for (const { start, type } of tokenize(expression)) {
-    if (String(type) !== "Literal" || expression[start] !== "`") continue
-    const literal = /^`((?:[^`\\]|\\[^])*)`/.exec(expression.slice(start))
-    if (literal === null) continue
-    const [whole, source = ""] = literal
-    const json = source.trim()
-    let isRounded = false
-    const value = parseWithNumbers(json.replaceAll("\\`", "`"), (number) => {
-      const parsed = numberOf(number)
-      isRounded ||= typeof parsed !== "number"
-      return parsed
-    })
-    if (!isRounded) continue
-    if (!(value instanceof ExactNumber)) throw inexact("a literal in backticks")
-    text += `${expression.slice(at, start)}to_number('${value.text}')`
-    at = start + whole.length
+    const [, literal] = /^`((?:[^`\\]|\\[^])*)`/.exec(expression.slice(start)) ?? []
+    if (String(type) !== "Literal" || literal === undefined) continue
+    parseWithNumbers(literal.trim().replaceAll("\\`", "`"), (text) => numberOf("a literal in backticks", valueOf(text)))
   }
-  return text + expression.slice(at)
 }
 
 /** The result of an expression, as JSON texts with exact numbers. */
@@ -372,7 +330,10 @@ export interface JsonQuery {
 
 /** Parses an expression. Throws a {@link JsonQueryError} if it is not valid. */
 export const parseJsonQuery = (expression: string): JsonQuery => {
-  const tree = guarded("not a valid JMESPath expression: ", () => exact(compile(withExactLiterals(expression))))
+  const tree = guarded("not a valid JMESPath expression: ", () => {
+    checkLiterals(expression)
+    return exact(compile(expression))
+  })
   const unknown = calledIn(tree).find((name) => !isRegistered(name))
   if (unknown !== undefined) {
     const known = getRegisteredFunctions().filter((name) => /^[a-z_]+$/.test(name))
@@ -384,8 +345,8 @@ export const parseJsonQuery = (expression: string): JsonQuery => {
     expression,
     run: (records) =>
       guarded("", () => {
-        const values = Array.from(records, (text) => parseWithNumbers(text, numberOf))
-        // The library's type of values lacks ExactNumber.
+        const values = Array.from(records, (text) => parseWithNumbers(text, valueOf))
+        // The library's type of values lacks SpelledNumber.
         const result: unknown = TreeInterpreter.search(tree, values as never)
         return { json: jsonOf(result), elements: Array.isArray(result) ? result.map(jsonOf) : [jsonOf(result)] }
       })

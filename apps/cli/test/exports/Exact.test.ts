@@ -1,12 +1,11 @@
 /** Numbers, conditions, orders, projections and queries over exact texts, compared with plain computations on big integers. */
 import { assert, describe, it } from "@effect/vitest"
 import { readPath, readPaths } from "@payments/copy"
-import { compareNumbers, isNumber } from "@payments/core"
+import { compareNumbers, exactNumber, isNumber } from "@payments/core"
 import { BigDecimal, Option, Schema } from "effect"
 import { JsonQueryError, parseJsonQuery } from "../../src/listing/JsonQuery.ts"
 import { parseSortKeys, sortOrder, sortValues } from "../../src/listing/SortKeys.ts"
 import { meets, parseCondition } from "../../src/listing/Where.ts"
-
 import { fieldReader, projection } from "../../src/output/PrintedRecord.ts"
 
 const Small = Schema.Int.check(Schema.isBetween({ minimum: -30, maximum: 30 }))
@@ -16,7 +15,10 @@ const Amount = Schema.Tuple([
   Schema.Literals(["0", "9007199254740992", "-9007199254740992", "900719925474099200"])
 ])
 const Amounts = Schema.Array(Amount)
-const bigintOf = ([small, base]: typeof Amount.Type): bigint => BigInt(base) + BigInt(small)
+/** Integers whose sums stay below 2^53. */
+const SafeAmount = Schema.Tuple([Small, Schema.Literals(["0", "9007199254740", "-9007199254740"])])
+const SafeAmounts = Schema.Array(SafeAmount).check(Schema.isMaxLength(100))
+const bigintOf = ([small, base]: readonly [number, string]): bigint => BigInt(base) + BigInt(small)
 
 /** Decimal numbers in any spelling. */
 const Decimal = Schema.Tuple([Schema.BigInt, Small, Schema.Literals(["e", "E", "."])])
@@ -32,6 +34,15 @@ describe("numbers", () => {
     assert.isTrue(isNumber(left))
     assert.strictEqual(sign(compareNumbers(left, right)), BigDecimal.Order(exact(left), exact(right)))
     assert.strictEqual(sign(compareNumbers(left, left)), 0)
+  })
+
+  it.prop("are parsed only if that keeps their value", [Decimal], ([given]) => {
+    const text = decimalText(given)
+    const number = exactNumber(text)
+    const exact = Option.getOrThrow(BigDecimal.fromString(text))
+    const isSafe = BigDecimal.isInteger(exact) ? Number.isSafeInteger(Number(text)) : true
+    const isKept = Option.exists(BigDecimal.fromString(String(Number(text))), BigDecimal.equals(exact))
+    assert.strictEqual(number, isSafe && isKept ? Number(text) : undefined)
   })
 
   it("are compared in linear time, also with huge exponents", () => {
@@ -204,13 +215,14 @@ describe("--query", () => {
     assert.strictEqual(run(`[0].{id: id, "__proto__": "__proto__"}`, [record]), `{"id":"a","__proto__":{"id":"b"}}`)
   })
 
-  it.prop("sums, compares and sorts integers of any size exactly", [Amounts, Amount], ([amounts, wanted]) => {
+  it.prop("sums, compares and sorts integers up to 2^53 exactly", [SafeAmounts, SafeAmount], ([amounts, wanted]) => {
     const values = amounts.map(bigintOf)
     const records = values.map((value) => `{"n":${value}}`)
     const ordered = values.toSorted((one, other) => one < other ? -1 : one > other ? 1 : 0)
     const value = bigintOf(wanted)
     const total = values.reduce((sum, number) => sum + number, 0n)
     assert.strictEqual(run("sum([].n)", records), String(total))
+    assert.strictEqual(run("avg([].n)", records), values.length === 0 ? "null" : String(Number(total) / values.length))
     assert.strictEqual(run("sort([].n)", records), `[${ordered}]`)
     assert.strictEqual(run("sort_by(@,&n)[].n", records), `[${ordered}]`)
     assert.strictEqual(run("reverse(sort_by(@,&n))[0].n", records), String(ordered.at(-1) ?? null))
@@ -227,16 +239,50 @@ describe("--query", () => {
     )
   })
 
+  it.prop("computes with integers of any size exactly or not at all", [Amounts, Amount], ([amounts, wanted]) => {
+    const values = amounts.map(bigintOf)
+    const records = values.map((value) => `{"n":${value}}`)
+    const value = bigintOf(wanted)
+    const total = values.reduce((sum, number) => sum + number, 0n)
+    const ordered = values.toSorted((one, other) => one < other ? -1 : one > other ? 1 : 0)
+    /** Returns the result, or undefined if the expression is refused because it would round a number. */
+    const exactly = (expression: string): string | undefined => {
+      try {
+        return run(expression, records)
+      } catch (error) {
+        assert.instanceOf(error, JsonQueryError)
+        assert.include(error instanceof Error ? error.message : "", "would round a number", expression)
+        return undefined
+      }
+    }
+    const expected: ReadonlyArray<readonly [expression: string, result: string]> = [
+      ["[].n", `[${values}]`],
+      ["sum([].n)", String(total)],
+      ["sort_by(@,&n)[].n", `[${ordered}]`],
+      ["max([].n)", String(ordered.at(-1) ?? null)],
+      [`[?n > \`${value}\`].n`, `[${values.filter((number) => number > value)}]`],
+      [`[?n == \`${value}\`].n`, `[${values.filter((number) => number === value)}]`],
+      [`contains([].n, \`${value}\`)`, String(values.includes(value))],
+      [`[].[n + \`${value}\`, n * \`3\`, -n][]`, `[${values.flatMap((n) => [n + value, n * 3n, -n])}]`]
+    ]
+    for (const [expression, result] of expected) {
+      const found = exactly(expression)
+      if (found !== undefined) assert.strictEqual(found, result, expression)
+    }
+    assert.isDefined(exactly("[].n"))
+  })
+
   it("keeps the text of every number, and refuses what it cannot compute exactly", () => {
     const records = [`{"a":1.10,"b":1e999,"c":-0,"d":9007199254740993,"e":{"f":[0.1,1e2]},"text":"x"}`]
     assert.strictEqual(run("@", records), `[${records[0]}]`)
-    assert.strictEqual(run("[0].e.f[0] + [0].a", records), "1.2")
     assert.strictEqual(
       run("[0].[to_string(d), type(d), to_number('9007199254740995'), abs(c), floor(a), ceil(a)]", records),
       `["9007199254740993","number",9007199254740995,0,1,2]`
     )
-    assert.strictEqual(run("[?d > `9007199254740992`].d | [0]", records), "9007199254740993")
+    // A number with another spelling is one that JavaScript holds.
     assert.strictEqual(run("[?a == `1.1`] | length(@)", records), "1")
+    assert.strictEqual(run("sum([0].[e.f[1], `1.0`])", records), "101")
+    assert.strictEqual(run("sort([0].[e.f[1], a, c])", records), "[-0,1.10,1e2]")
     assert.strictEqual(run("[0].[constructor, e.toString, d && 'yes']", records), `[null,null,"yes"]`)
     assert.strictEqual(run("sort(`[10,9]`)", records), "[9,10]")
     assert.strictEqual(run("avg(`[1,2]`)", records), "1.5")
@@ -249,10 +295,10 @@ describe("--query", () => {
     assert.throws(() => run("group_by(@, &a)", [`{"a":1}`]), "group_by() needs keys that all are text")
     assert.strictEqual(
       run(
-        "[0].[d.text, d.toJSON, d.*, d.{x: text}, !d, not_null(d), to_array(d), [d] == [a], map(&(@ > `1`), [d, a])]",
+        "[0].[d.text, d.toJSON, d.*, d.{x: text}, !d, not_null(d), to_array(d), [d] == [text], d == text]",
         records
       ),
-      `[null,null,null,{"x":null},false,9007199254740993,[9007199254740993],false,[true,true]]`
+      `[null,null,null,{"x":null},false,9007199254740993,[9007199254740993],false,false]`
     )
     assert.strictEqual(run("[0].*", records), `[1.10,1e999,-0,9007199254740993,{"f":[0.1,1e2]},"x"]`)
     assert.strictEqual(
@@ -280,8 +326,30 @@ describe("--query", () => {
     ) {
       assert.throws(() => run(expression, records), JsonQueryError, undefined, expression)
     }
-    for (const expression of ["[0].d / `3`", "avg([].d)", "[0].b + `1`", "[0].d % `2`", "`[9007199254740993]`"]) {
-      assert.throws(() => run(expression, records), "would round a number", expression)
+    for (
+      const expression of [
+        ..."> >= < <= == != + - * / // %".split(" ").map((operator) => `[0].d ${operator} \`1\``),
+        ..."sum avg max min sort".split(" ").map((name) => `${name}([[0].d, \`1\`])`),
+        ..."max_by min_by sort_by".split(" ").map((name) => `${name}([0].[{n: d}, {n: \`1\`}], &n)`),
+        ..."abs ceil floor".split(" ").map((name) => `${name}([0].d)`),
+        "-[0].d",
+        "contains([[0].d], `1`)",
+        "[0].b + `1`",
+        // The results are not exact, or would not be without rounding.
+        "[0].e.f[0] + [0].a",
+        "`9007199254740991` + `1`",
+        "`9007199254740991` * `3`",
+        "`9007199254740993`",
+        "`[9007199254740993]`",
+        "`{\"a\":1e999}`"
+      ]
+    ) {
+      assert.throws(
+        () => run(expression, records),
+        /^[^\n]+ would round a number .* use payments query$/,
+        undefined,
+        expression
+      )
     }
   })
 
