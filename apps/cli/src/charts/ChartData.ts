@@ -1,5 +1,6 @@
 /** What a chart shows: a value for each group of a query's result. */
 import type { Cell } from "@payments/copy"
+import { grouped } from "@payments/program"
 
 /** A group with its value. */
 export interface Point {
@@ -79,14 +80,8 @@ export const chartData = (
   }
 }
 
-const grouped = new Intl.NumberFormat("en-US")
-
 /** Groups the digits before the decimal point. Other text is unchanged. */
-export const groupDigits = (text: string): string =>
-  text.replace(
-    /^(-?)([1-9]\d{3,99})(?=$|\.)/,
-    (_, sign: string, digits: string) => `${sign}${grouped.format(BigInt(digits))}`
-  )
+export const groupDigits = (text: string): string => text.replace(/^[^.]+/, grouped)
 
 const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumFractionDigits: 2 })
 
@@ -96,7 +91,7 @@ export const tickText = (value: number): string =>
     ? value.toExponential().replace("e+", "e")
     : Math.abs(value) >= 1_000_000
     ? compact.format(value)
-    : grouped.format(value)
+    : value.toLocaleString("en-US")
 
 /** The number of bars over time above which a line is clearer. */
 const mostBarsOverTime = 40

@@ -1,6 +1,6 @@
 /** Writes the result of a query as a chart in the terminal, as a page, and as an SVG file. */
 import { type Cell, type Destination, printable, replaceFile, systemCodeOf, writeProblem } from "@payments/copy"
-import { CommandExit, ExitCode, printOrEnd, requireOutput, usage } from "@payments/program"
+import { CommandExit, ExitCode, grouped, printOrEnd, requireOutput, usage } from "@payments/program"
 import { DateTime, Effect, FileSystem, Stream } from "effect"
 import { basename, dirname, join, resolve, sep } from "node:path"
 import { logWrapped } from "../output/Output.ts"
@@ -40,8 +40,6 @@ export interface Subject {
 /** The most rows that a chart or a page shows. They are in memory at once. */
 const mostRows = 5_000
 
-const grouped = new Intl.NumberFormat("en-US")
-
 const readRows = Effect.fnUntraced(function*<E, R>({ rows }: Result<E, R>, totals: Subject["totals"]) {
   if (totals === undefined) {
     const read = yield* Stream.runCollect(Stream.take(Stream.flattenIterable(rows), mostRows + 1))
@@ -80,7 +78,7 @@ export const writeChart = Effect.fnUntraced(
     const dataNotes = typeof data === "string" ? [] : chartNotes(data, columns, rows, isPart)
     const otherNotes = others === undefined || others.groups === 0
       ? []
-      : [`The first ${grouped.format(rows.length)} of ${grouped.format(rows.length + others.groups)} groups.`]
+      : [`The first ${grouped(rows.length)} of ${grouped(rows.length + others.groups)} groups.`]
     const notes = [...otherNotes, ...dataNotes, ...subject.notes]
     if (outputs.html !== undefined) {
       const { pageText } = yield* Effect.promise(() => import("./HtmlPage.ts"))

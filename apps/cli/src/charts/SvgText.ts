@@ -2,6 +2,7 @@
  * The room that text in a chart needs. Which font the reader's machine has is unknown, so the widths are those of Verdana and
  * DejaVu Sans, the widest of the usual fonts.
  */
+import { brokenInto } from "@payments/program"
 
 const narrow = new Set(" !'()*,-./:;I[]`fijlrt{|}·")
 const wide = new Set("%@MWmw…")
@@ -34,14 +35,12 @@ export const shortenTo = (text: string, room: number, fontSize: number): string 
   return `${shown}…`
 }
 
-/** Wraps a text at its spaces. A word that is wider than the room is shortened. */
+/** Wraps a text at its white space. A word that is wider than the room is shortened. */
 export const linesOf = (text: string, room: number, fontSize: number): ReadonlyArray<string> => {
-  const lines: Array<string> = []
-  for (const word of text.split(/\s+/).filter((part) => part !== "")) {
-    const last = lines.at(-1)
-    if (last !== undefined && textWidth(`${last} ${word}`, fontSize) <= room) {
-      lines[lines.length - 1] = `${last} ${word}`
-    } else lines.push(shortenTo(word, room, fontSize))
-  }
-  return lines
+  const words = text.split(/\s+/).filter((word) => word !== "")
+  return words.length === 0 ? [] : brokenInto(
+    words.join(" "),
+    (line) => textWidth(line, fontSize) <= room,
+    (word) => [shortenTo(word, room, fontSize)]
+  )
 }

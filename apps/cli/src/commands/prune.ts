@@ -5,6 +5,7 @@ import {
   duration,
   fromDestination,
   fromFlag,
+  grouped,
   print,
   requireOutput,
   setting,
@@ -91,10 +92,10 @@ export const pruneCommand = Command.make(
     }
     const action = dryRun ? "would be removed" : "removed"
     if (keepChanges !== undefined) yield* print(changesText(changes, action))
-    if (keepScans !== undefined) yield* print(`scans: ${count.format(scans.removed)} ${action}\n`)
+    if (keepScans !== undefined) yield* print(`scans: ${grouped(scans.removed)} ${action}\n`)
     if (keepMissing !== undefined) yield* print(rowsText(rows, action))
     if (keepSnapshots !== undefined) {
-      yield* print(`files of old snapshots: ${count.format(snapshots.removedFiles)} ${action}\n`)
+      yield* print(`files of old snapshots: ${grouped(snapshots.removedFiles)} ${action}\n`)
     }
   })
 ).pipe(
@@ -117,17 +118,15 @@ export const pruneCommand = Command.make(
   ])
 )
 
-const count = new Intl.NumberFormat("en-US")
-
 const changesText = ({ heldBack, removed, through }: Pruned["changes"], action: string): string =>
   [
-    `changes: ${count.format(removed)} ${action}${removed === 0 ? "" : `, up to ${through}`}\n`,
+    `changes: ${grouped(removed)} ${action}${removed === 0 ? "" : `, up to ${through}`}\n`,
     ...heldBack.map((reason) => `changes: older ones after ${through} are kept for ${reasonText(reason)}\n`)
   ].join("")
 
 const rowsText = ({ heldBack, removed }: Pruned["rows"], action: string): string =>
   [
-    `missing rows: ${count.format(removed)} ${action}\n`,
+    `missing rows: ${grouped(removed)} ${action}\n`,
     ...heldBack.map((reason) => `missing rows: others are kept for ${reasonText(reason)}\n`)
   ].join("")
 

@@ -16,13 +16,17 @@ import {
 } from "@payments/copy"
 import { Lists } from "@payments/core"
 import {
+  ageAndLimit,
+  ageText,
   checkAll,
   CommandExit,
   copyOf,
+  counted,
   duration,
   ExitCode,
   fromDestination,
   fromFlag,
+  grouped,
   lowestExitCode,
   print,
   programExitCodeOf,
@@ -34,7 +38,6 @@ import {
 import type { LoadedSource } from "@payments/program/sources"
 import { DateTime, Duration, Effect, Result, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
-import { ageAndLimit, ageText } from "../output/AgeText.ts"
 import { type Column, formatOf, logOmitted, printRows, rowFormatFlag } from "../output/RowsOutput.ts"
 import type * as Table from "../output/Table.ts"
 import type * as TextWidth from "../output/TextWidth.ts"
@@ -203,9 +206,6 @@ const listColumns: ReadonlyArray<StatusColumn> = [
   { name: "isRewriting", of: ({ isRewriting }) => json(isRewriting) }
 ]
 
-const count = new Intl.NumberFormat("en-US")
-const plural = (number: number, thing: string) => `${count.format(number)} ${thing}${number === 1 ? "" : "s"}`
-
 /** Formats the lists for people: a table, notes, and a table of the consumers. No line is wider than the terminal. */
 const textOf = (
   statuses: ReadonlyArray<ListStatus>,
@@ -252,11 +252,11 @@ const textOf = (
 const cellsOf = ({ age, completeScan, label, missing, quarantined, rows }: ListStatus): ReadonlyArray<string> => [
   label,
   age === undefined ? completeScan === undefined ? "never" : "unknown" : ageText(age),
-  count.format(rows),
-  count.format(missing),
-  count.format(quarantined),
+  grouped(rows),
+  grouped(missing),
+  grouped(quarantined),
   completeScan === undefined ? "" : String(completeScan.scan),
-  completeScan?.certificate === undefined ? "" : count.format(completeScan.certificate.records),
+  completeScan?.certificate === undefined ? "" : grouped(completeScan.certificate.records),
   completeScan?.endedAt ?? ""
 ]
 
@@ -276,7 +276,7 @@ const generationNotes = ({ consumers, generation }: ListStatus): ReadonlyArray<s
 
 const consumerCells = ({ lag, movedAt, name, position }: ConsumerState): ReadonlyArray<string> => [
   name,
-  lag === undefined ? "unknown" : count.format(lag),
+  lag === undefined ? "unknown" : grouped(lag),
   String(position),
   movedAt
 ]
@@ -290,7 +290,7 @@ const notesOf = (status: ListStatus): ReadonlyArray<string> => {
       running.kind === "part" ? "a scan of a part" : "a full scan"
     } (${running.scan}) that began at ${running.startedAt} ${
       holder === undefined ? "was interrupted" : "is running"
-    } after ${plural(running.pages, "page")} and ${plural(running.records, "record")}`
+    } after ${counted(running.pages, "page")} and ${counted(running.records, "record")}`
   const notes = [
     ...(scan === undefined ? [] : [holder === undefined ? `${scan}; the next export continues or restarts it` : scan]),
     ...(holder === undefined ? [] : [`locked by ${holder}`]),

@@ -21,6 +21,7 @@ import {
   ExitCode,
   fromDestination,
   fromFlag,
+  grouped,
   print,
   type ProgramError,
   requireOutput
@@ -29,8 +30,6 @@ import { Effect, Layer, Stdio } from "effect"
 import { Command, Flag } from "effect/cli"
 import { terminalWidth } from "../output/Output.ts"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
-
-const count = new Intl.NumberFormat("en-US")
 
 /** Makes the command. `api` is the service for `--against-api`. */
 export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =>
@@ -150,7 +149,7 @@ const damageLines = (damage: ReadonlyArray<string>): ReadonlyArray<string> => {
   return [
     "the database is damaged. Export into a new one, and keep this one until the export is complete:",
     ...damage.slice(0, mostDamage).map((line) => `  ${printable(line)}`),
-    ...(more > 0 ? [`  and ${count.format(more)} more`] : [])
+    ...(more > 0 ? [`  and ${grouped(more)} more`] : [])
   ]
 }
 
@@ -166,7 +165,7 @@ const certificateLines = (
   return certificate === undefined
     ? [`${label}: the rows match their texts; no complete scan has certified them yet`]
     : [
-      `${label}: matches the certificate of scan ${certificate.scan}: ${count.format(certificate.distinct)} records${
+      `${label}: matches the certificate of scan ${certificate.scan}: ${grouped(certificate.distinct)} records${
         certificate.rule === undefined ? "" : ` under the rule "${certifiedRule(certificate.rule, rule)}"`
       }`,
       ...heldBackLines(label, certificate)

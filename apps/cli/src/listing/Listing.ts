@@ -10,6 +10,7 @@ import {
   drawProgress,
   eraseProgress,
   ExitCode,
+  grouped,
   logLine,
   logNote,
   type Next,
@@ -191,7 +192,7 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
   })
   const print = (records: ReadonlyArray<ListedRecord>) => {
     const progress = showsProgress
-      ? drawProgress(`${list.label} ${state.read.toLocaleString("en-US")}`)
+      ? drawProgress(`${list.label} ${grouped(state.read)}`)
       : Effect.void
     if (collected === undefined) return Effect.andThen(output.records(records.map(({ text }) => text)), progress)
     for (const record of records) collected.add(record)
@@ -267,7 +268,7 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
     if (repeated > 0) {
       yield* logWrapped(
         `payments: ${list.label}: ${
-          repeated.toLocaleString("en-US")
+          grouped(repeated)
         } of the records are repeated: the service returned them again on a later page. A sum or count includes them each time. An export stores each record once.`
       )
     }
@@ -452,7 +453,7 @@ const logHowToContinue = Effect.fnUntraced(function*(listing: Listing, error: En
     : query !== undefined && error !== undefined
     ? " --query prints no result, because that of some records could be mistaken for that of all."
     : ` ${new Intl.ListFormat("en-GB").format(local)} ${local.length === 1 ? "applies" : "apply"} only to the ${
-      state.read.toLocaleString("en-US")
+      grouped(state.read)
     } that were read${isFull() ? ", because no more fit in memory" : ""}.`
   const remain = `More records remain.${scope}`
   const next = nextOf(listing, isShown.stderr)

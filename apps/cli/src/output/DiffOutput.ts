@@ -9,6 +9,7 @@ import {
   type RecordDifference,
   type TotalDifference
 } from "@payments/copy"
+import { grouped } from "@payments/program"
 import { Effect } from "effect"
 import type { RowFormat } from "./RowsOutput.ts"
 import type { TableStyle } from "./Table.ts"
@@ -68,8 +69,6 @@ export const makeDiffFormatter = (
   }
 }
 
-const count = new Intl.NumberFormat("en-US")
-
 const sideText = ({ at, destination }: Side): string =>
   at === undefined ? destination : `${destination} after change ${at}`
 
@@ -100,7 +99,7 @@ const blocks = ({ widthOf, wrapTo }: typeof TextWidth, width: number, onTerminal
       ""
     ].join("\n")
   }
-  const digits = (number: bigint): string => onTerminal ? count.format(number) : String(number)
+  const digits = (number: bigint): string => onTerminal ? grouped(number) : String(number)
   let hasTotals = false
   let hasRecords = false
   return {
@@ -147,14 +146,14 @@ const longestName = 24
 
 const listText = (compared: ComparedList): string => {
   const { a, b, differing, list, onlyA, onlyB, totalsDiffer } = compared
-  if (isEqual(compared)) return `${list}: equal, ${count.format(a)} records`
+  if (isEqual(compared)) return `${list}: equal, ${grouped(a)} records`
   const parts = [
-    ...(differing === 0 ? [] : [`${count.format(differing)} differ${differing === 1 ? "s" : ""}`]),
-    ...(onlyA === 0 ? [] : [`${count.format(onlyA)} only in A`]),
-    ...(onlyB === 0 ? [] : [`${count.format(onlyB)} only in B`]),
+    ...(differing === 0 ? [] : [`${grouped(differing)} differ${differing === 1 ? "s" : ""}`]),
+    ...(onlyA === 0 ? [] : [`${grouped(onlyA)} only in A`]),
+    ...(onlyB === 0 ? [] : [`${grouped(onlyB)} only in B`]),
     ...(differing + onlyA + onlyB === 0 && totalsDiffer ? [alteredText] : [])
   ]
-  return `${list}: ${parts.join(", ")} (A has ${count.format(a)} records, B has ${count.format(b)})`
+  return `${list}: ${parts.join(", ")} (A has ${grouped(a)} records, B has ${grouped(b)})`
 }
 
 /** The totals come from columns, and records are compared by the hashes of their texts. */

@@ -1,11 +1,9 @@
 /** Where personal data can still be after an erasure or a rewrite, and what to do about it. */
 import type { Destination, Maintenance } from "@payments/copy"
 import { Lists } from "@payments/core"
-import { logLine } from "@payments/program"
+import { grouped, logLine } from "@payments/program"
 import { Effect } from "effect"
 import { logWrapped } from "./Output.ts"
-
-const count = new Intl.NumberFormat("en-US")
 
 /** What is left to do, for programs. */
 export interface Left {
@@ -58,7 +56,7 @@ export const logLeft = Effect.fnUntraced(function*({ consumers, rendered, vacuum
   for (const { consumer, lag } of consumers) {
     yield* logWrapped(
       `The consumer ${consumer} has ${
-        lag === null ? "" : `${count.format(lag)} `
+        lag === null ? "" : `${grouped(lag)} `
       }changes left to read. What it has stored may have the data.`
     )
   }

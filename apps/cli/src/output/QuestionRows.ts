@@ -3,6 +3,7 @@
  * people read the last two rows: a program would add them to the groups.
  */
 import { type Cell, Questions } from "@payments/copy"
+import { grouped } from "@payments/program"
 import { Effect, Stream } from "effect"
 import type { Cells } from "./RowsOutput.ts"
 
@@ -44,7 +45,7 @@ export const endRows = (others: Total, all: Total): ReadonlyArray<Cells> => [
 ]
 
 /** Returns the name of the row of the groups that are not shown. */
-export const othersName = ({ groups }: Total): string => `(${groups.toLocaleString("en-US")} others)`
+export const othersName = ({ groups }: Total): string => `(${grouped(groups)} others)`
 
 /** A table of so many rows has one header: their widths and those of the sums are known before it is printed. */
 const printedAtOnce = 5_000

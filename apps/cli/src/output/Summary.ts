@@ -3,12 +3,9 @@
  */
 import type { ScanEvent, ScanOutcome, ScanSummary } from "@payments/copy"
 import { Lists } from "@payments/core"
-import { shellWord } from "@payments/program"
+import { counted, grouped, shellWord } from "@payments/program"
 import { Duration, Result } from "effect"
 import { wrapWords } from "./TextWidth.ts"
-
-const count = new Intl.NumberFormat("en-US")
-const plural = (number: number, thing: string) => `${count.format(number)} ${thing}${number === 1 ? "" : "s"}`
 
 /** An event that says where a scan starts. The outcome of the scan does not contain it. */
 export type StartEvent = Extract<ScanEvent, { readonly _tag: "Begun" | "Restarted" }>
@@ -69,12 +66,12 @@ export const problemsOf = (
     return [
       ...(heldBack === 0 ? [] : [
         `${
-          plural(heldBack, "record")
+          counted(heldBack, "record")
         } held back: too many would be marked missing at once. Find out why; if they are really gone, run again with a higher --missing-limit`
       ]),
       ...(quarantined === 0 ? [] : [
         `records that do not match the document${isHolding ? " or wait for a decision about a field" : ""}: ${
-          count.format(quarantined)
+          grouped(quarantined)
         }; ${
           destination === "stdout"
             ? "printed anyway"
@@ -101,7 +98,7 @@ const tableOf = (
       // A column of zero retries is omitted.
       return name === "retries" && sums.every((times) => times === 0)
         ? []
-        : [[name, ...sums.map((number) => count.format(number))]]
+        : [[name, ...sums.map((number) => grouped(number))]]
     }),
     [
       "seconds",
@@ -146,7 +143,7 @@ const startNotesOf = (
   return [
     ...[...isStored ? Map.groupBy(begun, ({ start }) => start) : []].flatMap(([start, scans]) => {
       if (start === "first" || start === "afterComplete") return []
-      const which = parts === 0 ? "" : `${plural(scans.length, "part")} `
+      const which = parts === 0 ? "" : `${counted(scans.length, "part")} `
       if (start !== "resumed") return [`${which}${reasons[start]}`]
       const [pages, records] = [
         sum(scans.map(({ progress }) => progress.pages)),
@@ -154,13 +151,13 @@ const startNotesOf = (
       ]
       return [
         `${which}resumed where an earlier run was interrupted, ${
-          parts === 0 ? `at page ${count.format(pages + 1)}, ` : ""
-        }after ${plural(records, "record")}${hasFigures ? "; retries and seconds are those of this run only" : ""}`
+          parts === 0 ? `at page ${grouped(pages + 1)}, ` : ""
+        }after ${counted(records, "record")}${hasFigures ? "; retries and seconds are those of this run only" : ""}`
       ]
     }),
     ...(restarts === 0 ? [] : [
       `started again from the first page, ${
-        restarts === 1 ? "once" : `${count.format(restarts)} times`
+        restarts === 1 ? "once" : `${grouped(restarts)} times`
       }: the service refused a cursor or repeated one`
     ])
   ]
@@ -182,18 +179,16 @@ const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
   return [
     ...(parts === 0
       ? []
-      : [`${plural(parts, "part")}; records outside these parts were not read, and no record was marked missing`]),
-    ...(returned === 0 ? [] : [`${plural(returned, "record")} reappeared after being missing`]),
-    ...(repeats === 0 ? [] : [`${plural(repeats, "record")} returned more than once; the last version is stored`]),
+      : [`${counted(parts, "part")}; records outside these parts were not read, and no record was marked missing`]),
+    ...(returned === 0 ? [] : [`${counted(returned, "record")} reappeared after being missing`]),
+    ...(repeats === 0 ? [] : [`${counted(repeats, "record")} returned more than once; the last version is stored`]),
     ...(replaced === 0 ? [] : [
       `${
-        plural(replaced, "text")
+        counted(replaced, "text")
       } with characters that some databases cannot store: U+FFFD replaces them in the columns, raw is unchanged`
     ]),
     ...(undocumented.size === 0 ? [] : [
-      `undocumented fields: ${
-        Array.from(undocumented, ([path, times]) => `${path} (${count.format(times)})`).join(", ")
-      }`
+      `undocumented fields: ${Array.from(undocumented, ([path, times]) => `${path} (${grouped(times)})`).join(", ")}`
     ])
   ]
 }

@@ -7,6 +7,7 @@
  * a terminal nothing is shortened, and the header is printed once.
  */
 import { printable } from "@payments/copy"
+import { grouped } from "@payments/program"
 import { colored } from "./StateColor.ts"
 import { truncateTo, widthOf, wrapTo } from "./TextWidth.ts"
 
@@ -56,11 +57,6 @@ const defaultMinWidth = 12
 /** The length of a 64-bit integer with its sign and with separators. */
 const longestInteger = 26
 
-const grouped = new Intl.NumberFormat("en-US")
-
-/** Groups the digits of an integer. Other text is unchanged. */
-const groupDigits = (cell: string): string => /^-?[1-9]\d{3,99}$/.test(cell) ? grouped.format(BigInt(cell)) : cell
-
 /** Makes a table for a terminal of this width. The width is Infinity if there is no terminal. */
 export const makeTable = (given: ReadonlyArray<Column>, width: number, style: TableStyle = plain): Table => {
   const columns = given.map((column): Column => ({
@@ -78,7 +74,7 @@ export const makeTable = (given: ReadonlyArray<Column>, width: number, style: Ta
       const cells = rows.map((row) =>
         columns.map(({ kind }, column) => {
           const cell = printable(row[column] ?? "")
-          return kind === "integer" && style.onTerminal ? groupDigits(cell) : cell
+          return kind === "integer" && style.onTerminal ? grouped(cell) : cell
         })
       )
       for (const row of cells) {

@@ -1,4 +1,5 @@
 /** Measures the width of text in columns of a terminal, and shortens or wraps text to a width. */
+import { brokenInto } from "@payments/program"
 import stringWidth from "string-width"
 
 const ascii = /^[\x20-\x7e]*$/
@@ -55,15 +56,8 @@ export const truncateTo = (text: string, room: number): string => {
 }
 
 /** Wraps the text between words. Breaks a word only if it is wider than the room. */
-export const wrapWords = (text: string, room: number): ReadonlyArray<string> => {
-  const lines: Array<string> = []
-  for (const word of text.split(" ")) {
-    const line = lines.at(-1)
-    if (line !== undefined && widthOf(line) + 1 + widthOf(word) <= room) lines[lines.length - 1] = `${line} ${word}`
-    else lines.push(...wrapTo(word, room))
-  }
-  return lines
-}
+export const wrapWords = (text: string, room: number): ReadonlyArray<string> =>
+  brokenInto(text, (line) => widthOf(line) <= room, (word) => wrapTo(word, room))
 
 /** Wraps the text between characters. Replaces a character that is wider than the room by an ellipsis. */
 export const wrapTo = (text: string, room: number): ReadonlyArray<string> => {

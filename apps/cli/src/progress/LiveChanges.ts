@@ -12,9 +12,8 @@ import {
   type Reader
 } from "@payments/copy"
 import type { Lists } from "@payments/core"
-import { canColor, print } from "@payments/program"
+import { ageText, canColor, grouped, print } from "@payments/program"
 import { DateTime, Duration, Effect, Stream, Terminal } from "effect"
-import { ageText } from "../output/AgeText.ts"
 import { changedFields, namesIn } from "../output/ChangedFields.ts"
 import type * as Table from "../output/Table.ts"
 import type * as TextWidth from "../output/TextWidth.ts"
@@ -62,8 +61,6 @@ export const addChanges = (state: LiveState, rows: ReadonlyArray<ChangeRow>): vo
   state.newest = [...state.newest, ...shown].slice(-mostRows)
 }
 
-const count = new Intl.NumberFormat("en-US")
-
 /** Makes the function that returns the lines of the screen. No line is wider, and there are no more lines than rows. */
 export const makeScreen = (
   { firstNames, makeTable }: typeof Table,
@@ -99,13 +96,13 @@ export const makeScreen = (
   ])).split("\n").slice(0, -1)
   const all = Object.values(counts).reduce((sum, number) => sum + number, 0)
   const kinds = Object.entries(counts).filter(([, number]) => number > 0).map(([kind, number]) =>
-    `${count.format(number)} ${kind}`
+    `${grouped(number)} ${kind}`
   )
   const head = [
     `Ctrl-C ends. Changes, the newest last, in ${printable(location)}`,
     all === 0
       ? "No changes yet."
-      : `${all > shown.length ? "Newest of " : ""}${count.format(all)} changes: ${kinds.join(", ")}`,
+      : `${all > shown.length ? "Newest of " : ""}${grouped(all)} changes: ${kinds.join(", ")}`,
     `Age: ${
       lists.map((list) => {
         const age = ageOf(list, now)

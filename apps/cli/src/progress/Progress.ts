@@ -1,12 +1,11 @@
 /** The progress of an export on stderr: a line for each list that is redrawn on a terminal, and a line for each unusual event. */
 import type { ScanEvent, ScanOutcome, Sink } from "@payments/copy"
 import { Lists, type PaymentsError } from "@payments/core"
-import { canRedraw, drawProgress, eraseProgress, logLine } from "@payments/program"
+import { canRedraw, drawProgress, eraseProgress, grouped, logLine } from "@payments/program"
 import { Duration, Effect, Result, Schedule, Stdio, Terminal } from "effect"
 import type { StartEvent } from "../output/Summary.ts"
 import { addSample, type ListProgress, progressLines, startProgress } from "./ProgressLines.ts"
 
-const count = new Intl.NumberFormat("en-US")
 const redrawEveryMs = 100
 /** The width if the terminal does not report one. */
 const defaultWidth = 80
@@ -62,15 +61,15 @@ export const makeProgress = Effect.fnUntraced(function*(sink: Sink["Service"], i
         progress.hasParts = event.part !== undefined
         if (event.part === undefined) progress.expected = yield* lastRecords(event.list)
         return yield* event.start === "resumed"
-          ? line(`${label}: resumes after ${count.format(event.progress.records)} records of an earlier run`)
+          ? line(`${label}: resumes after ${grouped(event.progress.records)} records of an earlier run`)
           : draw
       case "Filling": {
         if (filling.has(event.list)) return
         filling.add(event.list)
         const { columns, filled, rows } = event.filling
-        const done = filled === 0 ? "" : ` (an earlier run filled ${count.format(filled)} of them)`
+        const done = filled === 0 ? "" : ` (an earlier run filled ${grouped(filled)} of them)`
         return yield* line(
-          `${label}: filling new columns of ${count.format(rows)} rows first${done}: ${columns.join(", ")}`
+          `${label}: filling new columns of ${grouped(rows)} rows first${done}: ${columns.join(", ")}`
         )
       }
       case "Committed":

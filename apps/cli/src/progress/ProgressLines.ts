@@ -1,6 +1,6 @@
 /** The lines of progress of an export: one for each list, with aligned figures. Times are milliseconds of a monotonic clock. */
+import { ageText, counted, grouped } from "@payments/program"
 import { Duration } from "effect"
-import { ageText } from "../output/AgeText.ts"
 
 /** What is known about the progress of a list. */
 export interface ListProgress {
@@ -50,8 +50,6 @@ export const addSample = ({ records, samples }: ListProgress, now: number): void
 const rateOf = ({ records, samples: [oldest] }: ListProgress, now: number): number | undefined =>
   oldest === undefined || now - oldest.at < 1000 ? undefined : (records - oldest.records) / (now - oldest.at) * 1000
 
-const count = new Intl.NumberFormat("en-US")
-const plural = (number: number, thing: string) => `${count.format(number)} ${thing}${number === 1 ? "" : "s"}`
 const time = (ms: number): string => ageText(Duration.seconds(Math.ceil(ms / 1000)))
 
 /** Formats the lists. The figures of all lists are aligned, and the least important ones come last. */
@@ -63,12 +61,12 @@ export const progressLines = (lists: ReadonlyArray<ListProgress>, now: number): 
     return {
       cells: [
         label,
-        count.format(records),
+        grouped(records),
         // The list may be longer now, so an estimate never says that nothing is left.
         expected === undefined || expected === 0 || state !== "running"
           ? ""
           : `${Math.min(99, Math.floor(records / expected * 100))}%`,
-        rate === undefined || state !== "running" ? "" : `${count.format(Math.round(rate))}/s`
+        rate === undefined || state !== "running" ? "" : `${grouped(Math.round(rate))}/s`
       ],
       notes: [
         ...(state !== "running"
@@ -78,8 +76,8 @@ export const progressLines = (lists: ReadonlyArray<ListProgress>, now: number): 
           : left > 0 && rate !== undefined && rate >= 1
           ? [`about ${time(left / rate * 1000)} left`]
           : []),
-        ...(retries === 0 ? [] : [retries === 1 ? "1 retry" : `${count.format(retries)} retries`]),
-        ...(waits === 0 ? [] : [`${plural(waits, "wait")} (${time(waitedMs)})`])
+        ...(retries === 0 ? [] : [retries === 1 ? "1 retry" : `${grouped(retries)} retries`]),
+        ...(waits === 0 ? [] : [`${counted(waits, "wait")} (${time(waitedMs)})`])
       ]
     }
   })

@@ -1,10 +1,9 @@
 /** The progress of an erasure or a rewrite on stderr: a line that is redrawn on a terminal. */
 import type { RedactionProgress } from "@payments/copy"
-import { canRedraw, drawProgress, eraseProgress } from "@payments/program"
+import { canRedraw, drawProgress, eraseProgress, grouped } from "@payments/program"
 import { Effect, Stdio } from "effect"
 import { logWrapped } from "../output/Output.ts"
 
-const count = new Intl.NumberFormat("en-US")
 const redrawEveryMs = 100
 
 /**
@@ -20,7 +19,7 @@ export const redactionProgress = Effect.fnUntraced(function*(done: string) {
       const now = performance.now()
       if (!redraws || now - drawnAt < redrawEveryMs) return Effect.void
       drawnAt = now
-      const upTo = position === undefined ? "" : ` up to ${count.format(position)}`
+      const upTo = position === undefined ? "" : ` up to ${grouped(position)}`
       return Effect.provideService(drawProgress(`${list}: ${table}${upTo} ${done}`), Stdio.Stdio, stdio)
     })
   const during = <A, E, R>(effect: Effect.Effect<A, E, R>) =>

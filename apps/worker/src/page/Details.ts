@@ -1,10 +1,11 @@
 /** The details of a source: charts of the changes and amounts of each list, certificates, runs, and consumers of changes. */
 import type { Overview } from "@payments/copy"
+import { counted, durationWords, grouped } from "@payments/program"
 import { type Content, type Html, html } from "@payments/program/html"
 import type { ListSnapshot, SourceSnapshot } from "../state/StatusSnapshot.ts"
 import { freshness } from "./Diagnosis.ts"
 import { badge, bar } from "./Parts.ts"
-import { counted, dayWords, durationWords, grouped, kindTitle, listTitle, secondsBetween, time } from "./Words.ts"
+import { dayWords, kindTitle, listTitle, secondsBetween, time } from "./Words.ts"
 
 /** The heading of a source's details, with the consumers of its changes. */
 export const sourceDetails = ({ lists, name }: SourceSnapshot, isOneOfSeveral: boolean, at: string): Html => {

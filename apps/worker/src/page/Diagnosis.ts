@@ -1,8 +1,9 @@
 /** What the state of a list or a source means for a person: how bad it is, in one word and in sentences. */
 import { heldBackText } from "@payments/copy"
+import { counted, durationWords, grouped } from "@payments/program"
 import { type Html, html } from "@payments/program/html"
 import type { ListSnapshot, Snapshot, SourceSnapshot } from "../state/StatusSnapshot.ts"
-import { counted, durationWords, grouped, kindTitle, limitWords, secondsBetween, time } from "./Words.ts"
+import { kindTitle, limitWords, secondsBetween, time } from "./Words.ts"
 
 /** `bad`: a person has to look. `warn`: it may end by itself, or needs a look some day. `idle`: neither good nor bad. */
 export type Tone = "bad" | "warn" | "good" | "idle"

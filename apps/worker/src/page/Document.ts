@@ -1,10 +1,11 @@
 /** The whole page. Browsers without JavaScript show it as it is; others keep it up to date. */
+import { counted } from "@payments/program"
 import { Html, html } from "@payments/program/html"
 import type { Snapshot } from "../state/StatusSnapshot.ts"
 import { assetPath } from "./Assets.ts"
 import { summary } from "./Diagnosis.ts"
 import type { Container, Fragment } from "./Message.ts"
-import { counted, time } from "./Words.ts"
+import { time } from "./Words.ts"
 
 /** What a page consists of. */
 export interface PageParts {

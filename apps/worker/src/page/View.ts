@@ -2,6 +2,7 @@
  * The page of a snapshot as fragments of HTML: a heading, the findings, a group of table rows per source, and, for a few
  * sources, the details of each list. A fragment is the unit that is sent again when its text has changed.
  */
+import { counted, durationWords, grouped } from "@payments/program"
 import { type Html, html } from "@payments/program/html"
 import type { ListSnapshot, Progress, Snapshot, SourceSnapshot } from "../state/StatusSnapshot.ts"
 import { listDetails, sourceDetails } from "./Details.ts"
@@ -19,7 +20,7 @@ import {
 } from "./Diagnosis.ts"
 import type { Container, Fragment } from "./Message.ts"
 import { badge, bar, icon } from "./Parts.ts"
-import { counted, durationWords, grouped, kindTitle, limitWords, listTitle, time } from "./Words.ts"
+import { kindTitle, limitWords, listTitle, time } from "./Words.ts"
 
 /** A view shows details only for this many sources. The details of others are one link away. */
 const detailedSources = 3

@@ -1,7 +1,7 @@
 /** What the page says about the state of sources. */
 import { assert, describe, it } from "@effect/vitest"
+import { durationWords, grouped } from "@payments/program"
 import { freshness, listFindings, sourceFindings, summary } from "../../src/page/Diagnosis.ts"
-import { durationWords, grouped } from "../../src/page/Words.ts"
 import type { ListSnapshot } from "../../src/state/StatusSnapshot.ts"
 import { at, list, snapshots, source } from "./Snapshots.ts"
 

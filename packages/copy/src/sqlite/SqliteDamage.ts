@@ -20,8 +20,6 @@ export const integrityOf = (db: { readonly all: (sql: string) => ReadonlyArray<R
   }
 }
 
-const numberFormat = new Intl.NumberFormat("en-US")
-
 /** Returns the lists that are still completely readable, and the advice to recover the rest. */
 export const adviceFor = (db: DatabaseSync): string => {
   const readable: Array<string> = []
@@ -29,7 +27,7 @@ export const adviceFor = (db: DatabaseSync): string => {
   for (const list of Lists.all) {
     const rows = rowsIn(db, tableOf(list))
     if (rows === undefined) lost.push(list.label)
-    else readable.push(`${list.label} (${numberFormat.format(rows)})`)
+    else readable.push(`${list.label} (${rows.toLocaleString("en-US")})`)
   }
   const state = lost.length === 0
     ? `All rows can still be read: ${readable.join(", ")}.`

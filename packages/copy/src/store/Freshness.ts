@@ -79,15 +79,13 @@ export const isFresh = (
   return age !== undefined && Duration.isLessThanOrEqualTo(age, maxAge)
 }
 
-const digits = new Intl.NumberFormat("en-US")
-
 /** Says what the last complete full scan did not return, if it held rows back. Returns undefined if it held none back. */
 export const heldBackText = (certificate: Certificate.Certificate | null | undefined): string | undefined => {
   const { distinct = 0, heldBack = 0 } = certificate ?? {}
   return heldBack === 0
     ? undefined
-    : `the last full scan returned ${digits.format(distinct)} of ${
-      digits.format(distinct + heldBack)
+    : `the last full scan returned ${distinct.toLocaleString("en-US")} of ${
+      (distinct + heldBack).toLocaleString("en-US")
     } rows; the others were held back: they have no missing mark, because they are too many at once`
 }
 

@@ -1,4 +1,5 @@
-/** Fits the text of a help to a terminal. The launcher of `payments` uses this file too, so it imports nothing. */
+/** Fits the text of a help to a terminal. The launcher of `payments` uses this file too, so it imports only text. */
+import { brokenInto } from "../text/Lines.ts"
 
 // oxlint-disable-next-line no-control-regex -- colours are control sequences
 const colorSequence = /\u001b\[[\d;]*m/g
@@ -83,17 +84,9 @@ const indexAt = (line: string, column: number): number => {
 
 /** Breaks a text between its words. The first line starts with `first`, the others with `rest`. */
 export const wordsIn = (text: string, first: string, width: number, rest = first): ReadonlyArray<string> => {
-  const lines: Array<string> = []
-  let current = ""
-  const start = () => lines.length === 0 ? first : rest
-  for (const word of text.split(" ")) {
-    const longer = current === "" ? word : `${current} ${word}`
-    if (current !== "" && start().length + lengthOf(longer) > width) {
-      lines.push(`${start()}${current}`)
-      current = word
-    } else current = longer
-  }
-  return [...lines, `${start()}${current}`]
+  const startOf = (at: number) => at === 0 ? first : rest
+  return brokenInto(text, (line, at) => startOf(at).length + lengthOf(line) <= width)
+    .map((line, at) => `${startOf(at)}${line}`)
 }
 
 /**

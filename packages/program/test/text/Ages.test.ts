@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Duration } from "effect"
-import { ageAndLimit } from "../../src/output/AgeText.ts"
+import { ageAndLimit } from "../../src/text/Ages.ts"
 
 describe("an age that is above its limit", () => {
   it.each<readonly [ageMs: number, limitMs: number, age: string, limit: string]>([
