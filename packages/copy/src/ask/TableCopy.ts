@@ -13,7 +13,7 @@ import { quoted } from "../postgres/PostgresSchema.ts"
 import { settingsOf } from "../postgres/PostgresSettings.ts"
 import { parse } from "../postgres/PostgresUrl.ts"
 import { earlierVersion } from "../store/Migrations.ts"
-import { number, text } from "../store/Rows.ts"
+import { readNumber, readText } from "../store/Rows.ts"
 import type { Snapshot } from "../store/Snapshot.ts"
 import type { ChangeRow, Maintenance } from "../store/Store.ts"
 import {
@@ -223,7 +223,7 @@ const positionsIn = (
   Effect.map(
     query(`SELECT list, generation, seq FROM ${positionTable}`),
     (rows) =>
-      new Map(rows.map((row) => [text(row, "list"), { generation: text(row, "generation"), seq: number(row, "seq") }]))
+      new Map(rows.map((row) => [readText(row, "list"), { generation: readText(row, "generation"), seq: readNumber(row, "seq") }]))
   )
 
 const isSame = (one: Numbered | undefined, other: Numbered): boolean =>

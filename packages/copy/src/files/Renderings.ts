@@ -8,7 +8,7 @@ import * as ScanTotals from "../plan/ScanTotals.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { SqliteClient } from "../sqlite/SqliteClient.ts"
 import type { SqliteStore } from "../sqlite/SqliteStore.ts"
-import { number, optional, text } from "../store/Rows.ts"
+import { readNumber, readOptional, readText } from "../store/Rows.ts"
 import * as Manifest from "./Manifest.ts"
 
 /** The label of the lock for rendering, and for reading the rendered files and the manifest together. */
@@ -98,9 +98,9 @@ export const readerOf = ({ run }: Pick<SqliteClient, "run">): RenderingsReader =
   manifest: run((db) => {
     const row = db.get("SELECT text, previous FROM manifest")
     // Without a readable manifest, every list is rendered again.
-    return row === undefined || !Manifest.isManifest(text(row, "text"))
+    return row === undefined || !Manifest.isManifest(readText(row, "text"))
       ? undefined
-      : { text: text(row, "text"), previous: optional(row, "previous") }
+      : { text: readText(row, "text"), previous: readOptional(row, "previous") }
   }),
   revisionIn: (file) =>
     run((db) => {
@@ -110,15 +110,15 @@ export const readerOf = ({ run }: Pick<SqliteClient, "run">): RenderingsReader =
   editionOf: (list) =>
     run((db) => {
       const rendered = db.get(`SELECT edition FROM rendered AS r WHERE list = ? AND ${isCurrent}`, list.label)
-      return rendered === undefined ? undefined : number(rendered, "edition")
+      return rendered === undefined ? undefined : readNumber(rendered, "edition")
     }),
   current: run((db) =>
     db.all(`SELECT file, records, bytes, sha256 FROM rendered AS r WHERE ${isCurrent}`)
       .map((row) => ({
-        file: text(row, "file"),
-        records: number(row, "records"),
-        bytes: number(row, "bytes"),
-        sha256: text(row, "sha256")
+        file: readText(row, "file"),
+        records: readNumber(row, "records"),
+        bytes: readNumber(row, "bytes"),
+        sha256: readText(row, "sha256")
       }))
   )
 })
@@ -126,7 +126,7 @@ export const readerOf = ({ run }: Pick<SqliteClient, "run">): RenderingsReader =
 /** Makes the reader and writer over a copy. */
 export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transaction">): Renderings => ({
   ...readerOf({ run }),
-  nextNumber: run((db) => number(db.get("SELECT coalesce(max(rendering), 0) + 1 AS n FROM rendered"), "n")),
+  nextNumber: run((db) => readNumber(db.get("SELECT coalesce(max(rendering), 0) + 1 AS n FROM rendered"), "n")),
   addEntry: ({ edition, list, number: rendering, revision, scan }, file) =>
     transaction(manifestLabel, (db) =>
       db.run(
@@ -140,7 +140,7 @@ export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transacti
       )),
   complete: (files, manifest, rendered) =>
     transaction(manifestLabel, (db) => {
-      if (number(db.get("SELECT edition FROM personal"), "edition") !== rendered) return false
+      if (readNumber(db.get("SELECT edition FROM personal"), "edition") !== rendered) return false
       const isPreviousKept = db.get("SELECT 1 FROM rendered WHERE edition <> ?", rendered) === undefined
       for (const { bytes, file, records, sha256 } of files) {
         db.run(
@@ -167,7 +167,7 @@ export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transacti
         `SELECT file FROM rendered AS r
         WHERE sha256 IS NULL OR ${newer} > ? OR (edition <> ${rowsEdition} AND ${newer} >= 1)`,
         keepSnapshots
-      ).map((row) => text(row, "file"))
+      ).map((row) => readText(row, "file"))
     ),
   deleteEntry: (file) => transaction(manifestLabel, (db) => db.run("DELETE FROM rendered WHERE file = ?", file))
 })
@@ -177,9 +177,9 @@ export const personalDataIn = ({ run }: Pick<SqliteClient, "run">): Effect.Effec
   run((db) => {
     const row = db.get("SELECT edition, rewriting, rule FROM personal")
     return {
-      edition: number(row, "edition"),
-      isRewriting: optional(row, "rewriting") !== undefined,
-      rule: optional(row, "rule")
+      edition: readNumber(row, "edition"),
+      isRewriting: readOptional(row, "rewriting") !== undefined,
+      rule: readOptional(row, "rule")
     }
   })
 
@@ -188,7 +188,7 @@ export const revisionOf = (
   { run }: Pick<SqliteClient, "run">,
   list: Lists.AnyList
 ): Effect.Effect<number, SinkError> =>
-  run((db) => number(db.get("SELECT revision FROM revisions WHERE list = ?", list.label), "revision"))
+  run((db) => readNumber(db.get("SELECT revision FROM revisions WHERE list = ?", list.label), "revision"))
 
 /** Returns the evidence for the list's rows. */
 export const evidenceOf = Effect.fnUntraced(function*(

@@ -12,7 +12,7 @@ import {
   SinkError
 } from "../port/Sink.ts"
 import { changeSince, toColumns } from "../store/PersonalBinding.ts"
-import { number as numberIn, optional, text } from "../store/Rows.ts"
+import { readNumber as numberIn, readOptional, readText } from "../store/Rows.ts"
 import { type Certified, type Commit, type Committed, type Fill, maxKeys, type PassCommit } from "../store/Store.ts"
 import { binaries, booleans, integers, type Parameter, type Query, texts } from "./PostgresClient.ts"
 import { type Bound, readBound } from "./PostgresLease.ts"
@@ -155,7 +155,7 @@ export const passOf = (
       WHERE list = $1 AND kind = $2 AND started_at = $3::timestamptz AND tally::text = $4`,
       [list.label, pass.kind, pass.startedAt, pass.totals]
     ),
-    ([row]) => optional(row, "scan") === undefined ? "outdated" : numberIn(row, "scan")
+    ([row]) => readOptional(row, "scan") === undefined ? "outdated" : numberIn(row, "scan")
   )
 
 /**
@@ -330,7 +330,7 @@ export const resultOf = (
     : Effect.map(
       query(`SELECT state, tally::text AS tally FROM ${s}.scans WHERE scan = $1::bigint`, [String(scan)]),
       ([row]) =>
-        text(row, "tally") !== totals
+        readText(row, "tally") !== totals
           ? "outdated"
           : end?.state === "complete" && row?.["state"] !== "complete"
           ? "rowsRemoved"

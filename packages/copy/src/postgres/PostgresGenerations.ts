@@ -6,7 +6,7 @@ import { Effect } from "effect"
 import { type ChangeRange, isLost, type KnownChange, type Lineage, newName } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
 import { generationVersion } from "../store/Migrations.ts"
-import { number, optional, type Row, text, toChangeRange, toGeneration } from "../store/Rows.ts"
+import { readNumber, readOptional, type Row, readText, toChangeRange, toGeneration } from "../store/Rows.ts"
 import type { NewGeneration } from "../store/Store.ts"
 import { iso, type PostgresClient, type Query } from "./PostgresClient.ts"
 
@@ -34,7 +34,7 @@ export const hasVersion = (query: Query, s: string, version: number): Effect.Eff
   return Effect.suspend(() =>
     has ? Effect.succeed(true) : Effect.map(
       query(`SELECT version FROM ${s}.destination`),
-      ([row]) => has = number(row, "version") >= version
+      ([row]) => has = readNumber(row, "version") >= version
     )
   )
 }
@@ -77,8 +77,8 @@ export const beginIn = Effect.fnUntraced(function*(
   { after, instead, now, origin, reason }: NewGeneration & { readonly origin?: string | undefined }
 ): Effect.fn.Return<Lineage, SinkError> {
   const [row] = yield* query(`SELECT generation, changes FROM ${s}.destination FOR UPDATE`)
-  if (instead === undefined || instead === optional(row, "generation")) {
-    const last = number(row, "changes")
+  if (instead === undefined || instead === readOptional(row, "generation")) {
+    const last = readNumber(row, "changes")
     const name = newName()
     const beganAfter = String(Math.min(after ?? last, last))
     yield* query(
@@ -112,7 +112,7 @@ export const numberingSql = (s: string, origin: string): string =>
 
 /** Converts a row with {@link numberingSql}. */
 export const toNumbering = (row: Row, known: KnownChange | undefined): Numbering => {
-  const { generation, last, origin, writtenBy } = JSON.parse(text(row, "numbering"))
+  const { generation, last, origin, writtenBy } = JSON.parse(readText(row, "numbering"))
   return { generation, last, origin: origin ?? undefined, writtenBy: writtenBy ?? undefined, known }
 }
 
@@ -150,5 +150,5 @@ export const beginOver = (
   Effect.flatMap(originOf(once), (originText) =>
     transaction(Effect.fnUntraced(function*(query) {
       const [row] = yield* query(`SELECT ${originText} AS origin`)
-      return yield* beginIn(query, s, { ...begin, origin: optional(row, "origin") })
+      return yield* beginIn(query, s, { ...begin, origin: readOptional(row, "origin") })
     })))

@@ -11,7 +11,7 @@ import type { KnownChange } from "../port/Generations.ts"
 import { LeaseLost, Locked, type PersonalState, SinkError } from "../port/Sink.ts"
 import { joinWithTimeout, timeoutDetached } from "../port/Timeouts.ts"
 import { toPersonalState } from "../store/PersonalBinding.ts"
-import { decoded, optional, type Row } from "../store/Rows.ts"
+import { decoded, readOptional, type Row } from "../store/Rows.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
 import { type Numbering, numberingSql, toNumbering, unknownOrigin } from "./PostgresGenerations.ts"
 
@@ -166,7 +166,7 @@ const isValid = (validity: Duration.Duration): string =>
 export const holderOf = (query: Query, schema: string, label: string): Effect.Effect<string | undefined, SinkError> =>
   Effect.map(
     query(`SELECT holder FROM ${schema}.leases WHERE label = $1 AND ${isValid(times.validity)}`, [label]),
-    ([row]) => optional(row, "holder")
+    ([row]) => readOptional(row, "holder")
   )
 
 const interval = (duration: Duration.Duration): string => `interval '${Duration.toMillis(duration)} milliseconds'`
@@ -213,8 +213,8 @@ const lockedPersonal = (schema: string): string =>
     FROM ${schema}.personal FOR KEY SHARE) AS personal`
 
 const toBound = (row: Row): Bound => {
-  const source = optional(row, "source")
-  const personal = optional(row, "personal")
+  const source = readOptional(row, "source")
+  const personal = readOptional(row, "personal")
   const { edition, rewriting, rule } = toPersonalState(personal && { ...JSON.parse(personal), source })
   return { source, rule, rewriting, edition }
 }

@@ -7,8 +7,8 @@ import { judgeMove } from "../port/Generations.ts"
 import { NotADestination, SinkError } from "../port/Sink.ts"
 import { earlierVersion, generationVersion, personalVersion } from "../store/Migrations.ts"
 import {
-  number,
-  text,
+  readNumber,
+  readText,
   toCertifiedScan,
   toOldChange,
   toOldRow,
@@ -73,7 +73,7 @@ export const maintain = (
   const consumersIn = (query: Query) =>
     Effect.map(
       query(`SELECT name, position FROM ${s}.consumers ORDER BY name`),
-      (rows) => rows.map((row) => ({ name: text(row, "name"), position: number(row, "position") }))
+      (rows) => rows.map((row) => ({ name: readText(row, "name"), position: readNumber(row, "position") }))
     )
   /** Excludes the removal of changes and rows while consumers move. Unlike a lock of a table, this lock needs no privilege. */
   const lock = (query: Query, mode: "shared" | "exclusive") =>
@@ -182,7 +182,7 @@ export const maintain = (
       isDryRun
         ? Effect.map(
           single(`SELECT count(*) AS scans FROM (${oldScans(s)}) AS old`, [before]),
-          ([row]) => number(row, "scans")
+          ([row]) => readNumber(row, "scans")
         )
         : Effect.map(
           // The end of a later scan has deleted the seen rows and the quarantine already, unless another program has changed
@@ -198,7 +198,7 @@ export const maintain = (
             SELECT count(*) AS scans FROM removed`,
             [before, String(count)]
           ),
-          ([row]) => number(row, "scans")
+          ([row]) => readNumber(row, "scans")
         )
   }
 }

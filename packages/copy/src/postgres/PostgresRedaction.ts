@@ -12,7 +12,7 @@ import type {
   Selection,
   TextTable
 } from "../store/RedactionStore.ts"
-import { bytes, decoded, number, optional, text, toChange, toErasure, toPersonalRow } from "../store/Rows.ts"
+import { readBytes, decoded, readNumber, readOptional, readText, toChange, toErasure, toPersonalRow } from "../store/Rows.ts"
 import { maxBytes } from "../store/Store.ts"
 import { integers, iso, type Parameter, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
 import { arrayTypes, cellArrays, countChanges } from "./PostgresCommit.ts"
@@ -48,7 +48,7 @@ export const redactionOver = (
   erasures: Effect.gen(function*() {
     const [destination] = yield* single(`SELECT version FROM ${s}.destination`)
     // An earlier version has erased nothing.
-    if (number(destination, "version") < personalVersion) return []
+    if (readNumber(destination, "version") < personalVersion) return []
     const rows = yield* single(
       `SELECT erasure, hash, kind, by, ${iso("started_at")}, ${iso("completed_at")}, records, changes, quarantined
       FROM ${s}.erasures ORDER BY erasure`
@@ -93,16 +93,16 @@ const search = Effect.fnUntraced(function*(
     [after, list.label, texts(needles.length === 0 ? [] : [...needles, "\\"])]
   )
   const found = rows.map((row) => ({
-    id: optional(row, "id"),
-    texts: columns.flatMap((column) => optional(row, column) ?? [])
+    id: readOptional(row, "id"),
+    texts: columns.flatMap((column) => readOptional(row, column) ?? [])
   }))
-  const count = number(rows[0], "found")
-  const last = text(rows.at(-1), "place")
+  const count = readNumber(rows[0], "found")
+  const last = readText(rows.at(-1), "place")
   if (rows.length < count || count === stepTexts) return { found, next: last }
   if (table === "quarantine") return { found, next: undefined }
   const end = Number(after) + stepPositions
   const [highest] = yield* query(`SELECT coalesce(max(${place}), -1) AS last FROM ${from}`)
-  return { found, next: end >= number(highest, "last") ? undefined : String(end) }
+  return { found, next: end >= readNumber(highest, "last") ? undefined : String(end) }
 })
 
 const statementsOver = (location: string, query: Query, s: string, origin: string): RedactionStatements => {
@@ -115,7 +115,7 @@ const statementsOver = (location: string, query: Query, s: string, origin: strin
   return {
     state: Effect.gen(function*() {
       const destination = yield* one(`SELECT version FROM ${s}.destination`)
-      if (number(destination, "version") < generationVersion) {
+      if (readNumber(destination, "version") < generationVersion) {
         return yield* new SinkError({ location, reason: new NotADestination({ problem: earlierVersion }) })
       }
       return toPersonalRow(yield* one(`SELECT ${personalColumns} FROM ${s}.personal FOR UPDATE`))
@@ -138,7 +138,7 @@ const statementsOver = (location: string, query: Query, s: string, origin: strin
     suppressedAmong: (hashes) =>
       Effect.map(
         query(`SELECT hash FROM ${s}.suppressed WHERE hash = ANY ($1)`, [texts(hashes)]),
-        (found) => new Set(found.map((row) => text(row, "hash")))
+        (found) => new Set(found.map((row) => readText(row, "hash")))
       ),
     openErasure: ({ by, hash, kind, startedAt }) =>
       Effect.map(
@@ -152,7 +152,7 @@ const statementsOver = (location: string, query: Query, s: string, origin: strin
           SELECT coalesce(open.erasure, added.erasure) AS erasure FROM open LEFT JOIN added ON true`,
           [hash, kind, by, startedAt]
         ),
-        ([row]) => number(row, "erasure")
+        ([row]) => readNumber(row, "erasure")
       ),
     countErased: (erasure, { changes, quarantined, records }) =>
       run(
@@ -178,7 +178,7 @@ const statementsOver = (location: string, query: Query, s: string, origin: strin
         ),
         (found) => found.length > 0
       ),
-    lastChange: Effect.map(one(`SELECT changes FROM ${s}.destination`), (row) => number(row, "changes")),
+    lastChange: Effect.map(one(`SELECT changes FROM ${s}.destination`), (row) => readNumber(row, "changes")),
     certified: (list) =>
       Effect.map(
         one(
@@ -187,9 +187,9 @@ const statementsOver = (location: string, query: Query, s: string, origin: strin
         ),
         (row) =>
           row === undefined ? undefined : {
-            scan: number(row, "scan"),
-            certificate: optional(row, "certificate"),
-            lastChange: optional(row, "last_change") === undefined ? undefined : number(row, "last_change")
+            scan: readNumber(row, "scan"),
+            certificate: readOptional(row, "certificate"),
+            lastChange: readOptional(row, "last_change") === undefined ? undefined : readNumber(row, "last_change")
           }
       ),
     setCertificate: (scan, certificate) =>
@@ -200,7 +200,7 @@ const statementsOver = (location: string, query: Query, s: string, origin: strin
           String(scan),
           integers(pieces)
         ]),
-        (rows) => rows.map((row) => ({ index: number(row, "piece"), bits: bytes(row, "bits") }))
+        (rows) => rows.map((row) => ({ index: readNumber(row, "piece"), bits: readBytes(row, "bits") }))
       ),
     rows: (list, selection) =>
       Effect.map(
@@ -216,9 +216,9 @@ const statementsOver = (location: string, query: Query, s: string, origin: strin
         ),
         (rows) =>
           rows.map((row) => ({
-            row: number(row, "place"),
-            id: text(row, "id"),
-            raw: text(row, "raw"),
+            row: readNumber(row, "place"),
+            id: readText(row, "id"),
+            raw: readText(row, "raw"),
             missing: row["missing"] === true
           }))
       ),
@@ -229,7 +229,7 @@ const statementsOver = (location: string, query: Query, s: string, origin: strin
             AND ${isAfter(scan, "c")}`,
           [list.label, texts(ids)]
         ),
-        (rows) => new Set(rows.map((row) => text(row, "id")))
+        (rows) => new Set(rows.map((row) => readText(row, "id")))
       ),
     changes: (list, scan, selection) =>
       Effect.flatMap(
@@ -249,7 +249,7 @@ const statementsOver = (location: string, query: Query, s: string, origin: strin
           decoded(location, () =>
             rows.map((row) => ({
               ...toChange(row),
-              certifiedRow: optional(row, "certified_row") === undefined ? undefined : number(row, "certified_row")
+              certifiedRow: readOptional(row, "certified_row") === undefined ? undefined : readNumber(row, "certified_row")
             })))
       ),
     replaceQuarantined: Effect.fnUntraced(function*(list, use) {
@@ -260,10 +260,10 @@ const statementsOver = (location: string, query: Query, s: string, origin: strin
       )
       for (;;) {
         const batch = (yield* query(`FETCH ${quarantineBatch} FROM quarantined`)).map((row) => ({
-          place: text(row, "place"),
-          id: optional(row, "id"),
-          path: text(row, "path"),
-          raw: text(row, "raw")
+          place: readText(row, "place"),
+          id: readOptional(row, "id"),
+          path: readText(row, "path"),
+          raw: readText(row, "raw")
         }))
         if (batch.length === 0) return yield* run("CLOSE quarantined")
         const replaced = yield* use(batch)
@@ -282,7 +282,7 @@ const statementsOver = (location: string, query: Query, s: string, origin: strin
     writeRows: Effect.fnUntraced(function*(list, rows, now) {
       const recorded = new Set(
         (yield* query(`SELECT name FROM ${s}.list_columns WHERE list = $1`, [list.label])).map((row) =>
-          text(row, "name")
+          readText(row, "name")
         )
       )
       const all = layoutOf(list).columns
@@ -345,7 +345,7 @@ const statementsOver = (location: string, query: Query, s: string, origin: strin
         query(`SELECT part, min(scan) AS scan FROM ${s}.scans WHERE list = $1 AND part <> '' GROUP BY part`, [
           list.label
         ]),
-        (rows) => rows.map((row) => ({ part: text(row, "part"), firstScan: number(row, "scan") }))
+        (rows) => rows.map((row) => ({ part: readText(row, "part"), firstScan: readNumber(row, "scan") }))
       ),
     replaceParts: (list, parts) =>
       run(

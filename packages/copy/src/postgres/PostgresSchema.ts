@@ -15,7 +15,7 @@ import {
   writtenLater
 } from "../store/Evolution.ts"
 import { currentVersion, earlierVersion, migrationsAfter, oldestReadableVersion } from "../store/Migrations.ts"
-import { number, optional, type Row, text, toRecordedColumn } from "../store/Rows.ts"
+import { readNumber, readOptional, type Row, readText, toRecordedColumn } from "../store/Rows.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
 import { setIdleTimeout } from "./PostgresLease.ts"
 
@@ -88,7 +88,7 @@ export const readOnly = `CASE WHEN pg_is_in_recovery() THEN 'standby'
 
 /** Returns why nothing can be written through the connection that returned the row, or undefined if writing is possible. */
 export const readOnlyProblem = (row: Row | undefined): Denied | undefined => {
-  const found = optional(row, "read_only")
+  const found = readOptional(row, "read_only")
   return found === undefined ? undefined : new Denied({
     problem: found === "standby"
       ? "the server is a hot standby, which is read-only. Name the primary server."
@@ -137,7 +137,7 @@ const keepReaders = Effect.fnUntraced(function*(query: Query, s: string) {
     [`${s}.destination`]
   )
   for (const reader of readers) {
-    const name = optional(reader, "name")
+    const name = readOptional(reader, "name")
     yield* query(
       `GRANT SELECT ON ${sharedTables.map((table) => `${s}.${table}`).join(", ")} TO ${
         name === undefined ? "PUBLIC" : quoted(name)
@@ -204,7 +204,7 @@ const stateOf = Effect.fnUntraced(function*(
       : { exists, ...pendingMigration(0, undefined) }
   }
   const [row] = yield* query(`SELECT version FROM ${quoted(schema)}.destination`)
-  const version = number(row, "version")
+  const version = readNumber(row, "version")
   if (version > currentVersion) {
     return yield* refuseAs(location, { problem: writtenLater(yield* programIn(query, schema)), isLater: true })
   }
@@ -217,7 +217,7 @@ const programIn = Effect.fnUntraced(function*(query: Query, schema: string) {
   const [table] = yield* query("SELECT to_regclass($1) IS NOT NULL AS there", [`${quoted(schema)}.program_version`])
   if (table?.["there"] !== true) return undefined
   const [row] = yield* query(`SELECT version FROM ${quoted(schema)}.program_version`)
-  return optional(row, "version")
+  return readOptional(row, "version")
 })
 
 /** Returns the tables and columns to add. Fails if this program must not use the schema. */
@@ -231,7 +231,7 @@ const additionsIn = Effect.fnUntraced(function*(
   const recorded = yield* query(
     `SELECT list, name, kind, unfilled_from, (SELECT version FROM ${s}.program_version) AS program FROM ${s}.list_columns`
   )
-  const additions = additionsTo(recorded.map(toRecordedColumn), lists, optional(recorded[0], "program"))
+  const additions = additionsTo(recorded.map(toRecordedColumn), lists, readOptional(recorded[0], "program"))
   return Result.isFailure(additions) ? yield* refuseAs(location, additions.failure) : additions.success
 })
 
@@ -269,7 +269,7 @@ const replaceView = Effect.fnUntraced(function*(query: Query, schema: string, li
         ORDER BY attnum`,
         [`${s}.${relation}`]
       ),
-      (rows) => rows.map((row) => text(row, "attname"))
+      (rows) => rows.map((row) => readText(row, "attname"))
     )
   const existing = yield* columnsIn(`${table}_seen`)
   const names = new Set(existing.length > 0 ? existing : [...(yield* columnsIn(table)), lastSeen])

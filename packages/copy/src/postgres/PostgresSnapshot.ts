@@ -4,7 +4,7 @@ import { Effect, type Scope } from "effect"
 import { layoutOf } from "../plan/Columns.ts"
 import { longestStatus } from "../port/ListFreshness.ts"
 import type { SinkError } from "../port/Sink.ts"
-import { number, optional, type Row, text } from "../store/Rows.ts"
+import { readNumber, readOptional, type Row, readText } from "../store/Rows.ts"
 import { type ComparedBy, dayLength, type GroupTotal, type Snapshot, type TotalColumns } from "../store/Snapshot.ts"
 import { maxBytes, type Reader } from "../store/Store.ts"
 import { type Query, texts } from "./PostgresClient.ts"
@@ -48,8 +48,8 @@ const snapshotOver = (
       ),
       (rows) =>
         rows.map((row) => ({
-          id: text(row, "id"),
-          content: text(row, "content"),
+          id: readText(row, "id"),
+          content: readText(row, "content"),
           missing: row["missing"] === true
         }))
     ),
@@ -65,10 +65,10 @@ const snapshotOver = (
       ),
       (rows) =>
         rows.map((row) => {
-          const kind = text(row, "kind")
+          const kind = readText(row, "kind")
           return {
-            id: text(row, "id"),
-            row: kind === "insert" ? undefined : { content: optional(row, "content"), missing: kind === "returned" }
+            id: readText(row, "id"),
+            row: kind === "insert" ? undefined : { content: readOptional(row, "content"), missing: kind === "returned" }
           }
         })
     ),
@@ -92,8 +92,8 @@ const snapshotOver = (
       ),
       (rows) =>
         rows.map((row) => {
-          const found = optional(row, "raw")
-          const kind = optional(row, "kind")
+          const found = readOptional(row, "raw")
+          const kind = readOptional(row, "kind")
           return found === undefined
             ? undefined
             : { text: found, missing: kind === undefined ? row["missing"] === true : kind === "returned" }
@@ -116,7 +116,7 @@ const snapshotOver = (
         SELECT max(seq) AS seq FROM ${s}.changes, unrecorded WHERE at <= last`,
         [list.label, String(at)]
       ),
-      ([row]) => optional(row, "seq") === undefined ? undefined : number(row, "seq")
+      ([row]) => readOptional(row, "seq") === undefined ? undefined : readNumber(row, "seq")
     )
 })
 
@@ -139,12 +139,12 @@ const totalsQuery = (s: string, list: Lists.AnyList, { amounts, day, status }: T
   } FROM ${s}.${layoutOf(list).table} WHERE missing_since IS NULL GROUP BY 1, 2`
 
 const totalOf = (row: Row, { amounts }: TotalColumns): GroupTotal => ({
-  day: optional(row, "day") ?? null,
-  status: optional(row, "status") ?? null,
-  records: BigInt(text(row, "records")),
+  day: readOptional(row, "day") ?? null,
+  status: readOptional(row, "status") ?? null,
+  records: BigInt(readText(row, "records")),
   // The sum of no amounts is null, which is read as an empty text, and BigInt("") is 0.
   amounts: amounts.map((_, index) => ({
-    sum: BigInt(text(row, `sum_${index}`)),
-    nulls: BigInt(text(row, `nulls_${index}`))
+    sum: BigInt(readText(row, `sum_${index}`)),
+    nulls: BigInt(readText(row, `nulls_${index}`))
   }))
 })

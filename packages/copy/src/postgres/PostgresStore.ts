@@ -14,10 +14,10 @@ import { personalVersion } from "../store/Migrations.ts"
 import { personalColumns, toPersonalState } from "../store/PersonalBinding.ts"
 import {
   decoded,
-  number,
-  optional,
+  readNumber,
+  readOptional,
   type Row,
-  text,
+  readText,
   toChange,
   toChangeCount,
   toConsumerState,
@@ -107,13 +107,13 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => {
   const { changeRange, hasGenerations, lineage } = generationsOver(query, s)
   return {
     location,
-    source: Effect.map(query(`SELECT source FROM ${s}.destination`), ([row]) => optional(row, "source")),
+    source: Effect.map(query(`SELECT source FROM ${s}.destination`), ([row]) => readOptional(row, "source")),
     owner: Effect.zipWith(
       query(`SELECT salt, fingerprint FROM ${s}.known_keys ORDER BY number`),
       query(`SELECT merchant FROM ${s}.known_merchants`),
       (keys, merchants) => ({
-        keys: keys.map((row) => ({ salt: text(row, "salt"), fingerprint: text(row, "fingerprint") })),
-        merchants: merchants.map((row) => text(row, "merchant"))
+        keys: keys.map((row) => ({ salt: readText(row, "salt"), fingerprint: readText(row, "fingerprint") })),
+        merchants: merchants.map((row) => readText(row, "merchant"))
       })
     ),
     personal: Effect.gen(function*() {
@@ -166,7 +166,7 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => {
     textsOf: (list, rows) =>
       Effect.map(
         query(`SELECT "row", raw::text FROM ${s}.${layoutOf(list).table} WHERE "row" = ANY ($1)`, [integers(rows)]),
-        (found) => new Map(found.map((row) => [number(row, "row"), text(row, "raw")]))
+        (found) => new Map(found.map((row) => [readNumber(row, "row"), readText(row, "raw")]))
       ),
     seen: (scans) =>
       Effect.map(
@@ -179,17 +179,17 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => {
           `SELECT count(*) AS records, count(*) - count(id) AS without_id FROM ${s}.quarantine WHERE scan = $1::bigint`,
           [String(scan)]
         ),
-        ([counted]) => ({ records: number(counted, "records"), withoutId: number(counted, "without_id") })
+        ([counted]) => ({ records: readNumber(counted, "records"), withoutId: readNumber(counted, "without_id") })
       ),
     present: (list, rows) =>
       Effect.map(
         query(`SELECT "row" FROM ${s}.${layoutOf(list).table} WHERE "row" = ANY ($1)`, [integers(rows)]),
-        (found) => found.map((row) => number(row, "row"))
+        (found) => found.map((row) => readNumber(row, "row"))
       ),
     missing: (list) =>
       Effect.map(
         query(`SELECT "row" FROM ${s}.${layoutOf(list).table} WHERE missing_since IS NOT NULL`),
-        (rows) => rows.map((row) => number(row, "row"))
+        (rows) => rows.map((row) => readNumber(row, "row"))
       ),
     columns: columnsOver(query, s),
     rows: Effect.fnUntraced(function*(list, after, count) {
@@ -221,7 +221,7 @@ const readerOver = ({ location, query }: PostgresClient, s: string): Reader => {
           AND (CASE WHEN last_change IS NULL THEN scan > $3::bigint ELSE seq > last_change END) ORDER BY id, seq`,
           [list.label, texts(ids), String(scan)]
         ),
-        (rows) => new Map(rows.map((row) => [text(row, "id"), text(row, "before")]))
+        (rows) => new Map(rows.map((row) => [readText(row, "id"), readText(row, "before")]))
       ),
     quarantine: (after, count, lists) =>
       Effect.map(
@@ -298,9 +298,9 @@ const statusQuery = (table: string, amounts: ReadonlyArray<string>): string => {
 
 const statusTotalsOf = (found: ReadonlyArray<Row>, amounts: ReadonlyArray<string>): StatusTotals => {
   const totals = found.map((row) => ({
-    status: optional(row, "status") ?? null,
-    rows: number(row, "rows"),
-    sums: Object.fromEntries(amounts.map((name) => [name, optional(row, name) ?? "0"]))
+    status: readOptional(row, "status") ?? null,
+    rows: readNumber(row, "rows"),
+    sums: Object.fromEntries(amounts.map((name) => [name, readOptional(row, name) ?? "0"]))
   }))
   const [other] = totals.splice(mostStatuses)
   return {
@@ -345,8 +345,8 @@ const findOver = (query: Query, s: string): Reader["find"] => {
     )
     const stored = new Map(
       found.filter((row) => row["id"] !== null).map((row) => [
-        text(row, "id"),
-        { row: number(row, "row"), hash: text(row, "hash"), missing: row["missing"] === true }
+        readText(row, "id"),
+        { row: readNumber(row, "row"), hash: readText(row, "hash"), missing: row["missing"] === true }
       ])
     )
     if (lookups.length === 0 || lookups.some(({ hash, id }) => stored.get(id)?.hash !== hash)) unchanged.delete(table)
@@ -355,7 +355,7 @@ const findOver = (query: Query, s: string): Reader["find"] => {
       const isInOrder = lookups.every(({ id }, index) => stored.get(id)?.row === first + index)
       unchanged.set(table, isInOrder && rowOrder === undefined ? "adjacent" : "scattered")
     }
-    return { stored, nextRow: number(found[0], "next") }
+    return { stored, nextRow: readNumber(found[0], "next") }
   })
 }
 
@@ -375,9 +375,9 @@ const findAdjacent = (query: Query, table: string, next: string, lookups: Readon
     ),
     ([found]): UnchangedPage => {
       // The text contains the id, so an equal hash implies an equal id.
-      if (optional(found, "hashes") !== lookups.map(({ hash }) => hash).join("")) return undefined
-      const first = number(found, "first")
-      return { rows: lookups.map((_, index) => first + index), nextRow: number(found, "next") }
+      if (readOptional(found, "hashes") !== lookups.map(({ hash }) => hash).join("")) return undefined
+      const first = readNumber(found, "first")
+      return { rows: lookups.map((_, index) => first + index), nextRow: readNumber(found, "next") }
     }
   )
 
@@ -391,8 +391,8 @@ const findScattered = (query: Query, table: string, next: string, lookups: Reado
       [texts(lookups.map(({ id }) => id)), texts(lookups.map(({ hash }) => hash))]
     ),
     ([found]): UnchangedPage => {
-      const rows = optional(found, "rows")?.split(" ") ?? []
-      return rows.length === lookups.length ? { rows: rows.map(Number), nextRow: number(found, "next") } : undefined
+      const rows = readOptional(found, "rows")?.split(" ") ?? []
+      return rows.length === lookups.length ? { rows: rows.map(Number), nextRow: readNumber(found, "next") } : undefined
     }
   )
 
@@ -534,13 +534,13 @@ const start = (query: Query, s: string, { firstRow, list, now, part, request, to
         [list.label, part, request, String(firstRow), totals, now]
       )
     ),
-    ([row]) => number(row, "scan")
+    ([row]) => readNumber(row, "scan")
   )
 
 const running = (query: Query, s: string, { list, part }: NewScan) =>
   Effect.map(
     query(`SELECT scan FROM ${s}.scans WHERE list = $1 AND part = $2 AND state = 'running'`, [list.label, part]),
-    ([row]) => number(row, "scan")
+    ([row]) => readNumber(row, "scan")
   )
 
 /** Converts cells to the common types of all destinations: text, and numbers for integers and booleans. */

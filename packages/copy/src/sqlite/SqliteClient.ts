@@ -16,7 +16,7 @@ import {
 } from "node:sqlite"
 import type { PathUse } from "../filesystem/Permission.ts"
 import { Damaged, LeaseLost, Locked, LogInUse, NotADestination, SinkError } from "../port/Sink.ts"
-import { number, optional, type Row, text } from "../store/Rows.ts"
+import { readNumber, readOptional, type Row, readText } from "../store/Rows.ts"
 import { locate, OpenFile, openUnreplaced, readNote, removeNote, requireOwned, writeNote } from "./DatabaseFile.ts"
 import { adviceFor } from "./SqliteDamage.ts"
 import { damageOf, denialIn, isBusy, isNoDatabase, reasonOf } from "./SqliteErrors.ts"
@@ -234,7 +234,7 @@ export class Database {
     let before: Lock["before"]
     try {
       const row = this.get("SELECT epoch, holder FROM holders WHERE label = ?", label)
-      if (row !== undefined) before = { epoch: number(row, "epoch"), holder: text(row, "holder") }
+      if (row !== undefined) before = { epoch: readNumber(row, "epoch"), holder: readText(row, "holder") }
     } catch (error) {
       lock.close()
       throw error
@@ -256,7 +256,7 @@ export class Database {
   #recordedHolder(label: string): string | undefined {
     // A program of an earlier version wrote its name only into the database.
     return readNote(`${this.#file}.${label}.holder`) ??
-      optional(this.get("SELECT holder FROM holders WHERE label = ?", label), "holder")
+      readOptional(this.get("SELECT holder FROM holders WHERE label = ?", label), "holder")
   }
 
   /**
@@ -294,7 +294,7 @@ export class Database {
       before?.holder ?? null
     )
     if (row === undefined) throw new LeaseLost({ label, loss: "lockRemoved" })
-    return number(row, "epoch")
+    return readNumber(row, "epoch")
   }
 
   /** Throws if another program has taken the list over. The caller starts the transaction, which excludes other writers. */
@@ -376,7 +376,7 @@ export class Database {
   /** Does the same as {@link emptyLog}, but returns false if another program uses the log now. */
   tryEmptyLog(): boolean {
     this.requireInPlace()
-    return number(this.#db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get(), "busy") === 0
+    return readNumber(this.#db.prepare("PRAGMA wal_checkpoint(TRUNCATE)").get(), "busy") === 0
   }
 
   /** Runs the body in a transaction. When it returns, the commit is on disk, in the file at the path. */

@@ -4,7 +4,7 @@ import { layoutOf } from "../plan/Columns.ts"
 import type { KnownChange } from "../port/Generations.ts"
 import { OtherMerchant, OtherSource, type OwnerClaim, type PersonalBinding, RowsRemoved } from "../port/Sink.ts"
 import { changeSince, personalColumns, toColumns, toPersonalState } from "../store/PersonalBinding.ts"
-import { number, optional, type Row } from "../store/Rows.ts"
+import { readNumber, readOptional, type Row } from "../store/Rows.ts"
 import {
   type Certified,
   type ChangeRow,
@@ -19,7 +19,7 @@ import { currentGeneration, generationFor, lastChange } from "./SqliteGeneration
 
 /** Returns the source of the data, or undefined before the first commit. */
 export const sourceOf = (db: Database): string | undefined =>
-  optional(db.get("SELECT source FROM destination"), "source")
+  readOptional(db.get("SELECT source FROM destination"), "source")
 
 /** The result of a commit, and the number of the last change after it. */
 export interface Written<A> {
@@ -162,7 +162,7 @@ const hasReappeared = (db: Database, table: string, { reappeared }: Commit["plan
  */
 const bind = (db: Database, source: string, personal: PersonalBinding): Row | undefined => {
   const stored = requirePersonal(db, personal)
-  const bound = optional(stored, "source")
+  const bound = readOptional(stored, "source")
   if (bound === undefined) {
     db.run("INSERT INTO destination (only, source) VALUES (1, ?)", source)
     const columns = toColumns(personal.rule)
@@ -288,10 +288,10 @@ const isPresent = (db: Database, table: string, scan: number, { withoutId, quara
     (SELECT count(*) FROM quarantine WHERE scan = ?1 AND id IS NULL) AS without_id`,
     scan
   )
-  if (number(counted, "quarantined") !== quarantined || number(counted, "without_id") !== withoutId) return false
-  const highest = optional(counted, "highest") === undefined ? -1 : number(counted, "highest")
+  if (readNumber(counted, "quarantined") !== quarantined || readNumber(counted, "without_id") !== withoutId) return false
+  const highest = readOptional(counted, "highest") === undefined ? -1 : readNumber(counted, "highest")
   if (rows.highest > highest) return false
-  const count = number(counted, "count")
+  const count = readNumber(counted, "count")
   // If the row numbers have no gap, all rows exist.
   if (count === highest + 1) return true
   // Other writers wait for this transaction, so look up either the certified row numbers or the others, whichever are fewer.
@@ -304,7 +304,7 @@ const isPresent = (db: Database, table: string, scan: number, { withoutId, quara
   for (let row = 0; row <= highest; row++) {
     if (rows.has(row) === areCertified) numbers.push(row)
     if (numbers.length < rowsPerLookup && row < highest) continue
-    found += number(exist.get(JSON.stringify(numbers)), "count")
+    found += readNumber(exist.get(JSON.stringify(numbers)), "count")
     numbers = []
   }
   return (areCertified ? found : count - found) === rows.size

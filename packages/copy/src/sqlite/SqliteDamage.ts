@@ -2,7 +2,7 @@
 import { Lists } from "@payments/core"
 import type { DatabaseSync } from "node:sqlite"
 import { tableOf } from "../plan/Columns.ts"
-import { type Row, text } from "../store/Rows.ts"
+import { type Row, readText } from "../store/Rows.ts"
 import { damageOf } from "./SqliteErrors.ts"
 
 const maxLines = 100
@@ -11,7 +11,7 @@ const maxLines = 100
 export const integrityOf = (db: { readonly all: (sql: string) => ReadonlyArray<Row> }): ReadonlyArray<string> => {
   try {
     return db.all(`PRAGMA integrity_check(${maxLines})`)
-      .flatMap((row) => text(row, "integrity_check").split("\n"))
+      .flatMap((row) => readText(row, "integrity_check").split("\n"))
       .filter((line) => line !== "ok")
   } catch (error) {
     const damage = damageOf(error)

@@ -1,7 +1,7 @@
 /** The generations of an SQLite file, and the numbers of its changes. */
 import { type ChangeRange, isLost, type KnownChange, type Lineage, newName } from "../port/Generations.ts"
 import { generationVersion } from "../store/Migrations.ts"
-import { number, type Row, text, toChangeRange, toGeneration } from "../store/Rows.ts"
+import { readNumber, type Row, readText, toChangeRange, toGeneration } from "../store/Rows.ts"
 import type { NewGeneration } from "../store/Store.ts"
 import type { Database } from "./SqliteClient.ts"
 
@@ -16,7 +16,7 @@ export const ownGeneration = "coalesce(generation, (SELECT generation FROM gener
 
 /** Returns the version of the tables. */
 export const versionOf = (db: Database): number =>
-  number(db.get("SELECT user_version AS version FROM pragma_user_version"), "version")
+  readNumber(db.get("SELECT user_version AS version FROM pragma_user_version"), "version")
 
 /** Whether the file has generations. A reader may read a file of an earlier version. */
 export const hasGenerations = (db: Database): boolean => versionOf(db) >= generationVersion
@@ -62,7 +62,7 @@ export const generationFor = (
   known: KnownChange | undefined,
   now: string
 ): KnownChange => {
-  const current = { generation: text(bound, "generation"), seq: number(bound, "last") }
+  const current = { generation: readText(bound, "generation"), seq: readNumber(bound, "last") }
   const mayBeLost = known !== undefined && (known.generation !== current.generation || current.seq < known.seq)
   if (!mayBeLost || !isLost(known, lineageIn(db), current.seq)) return current
   const lineage = beginIn(db, { reason: "writer", now })

@@ -7,8 +7,8 @@ import { judgeMove } from "../port/Generations.ts"
 import { NotADestination } from "../port/Sink.ts"
 import { currentVersion, earlierVersion, personalVersion } from "../store/Migrations.ts"
 import {
-  number,
-  text,
+  readNumber,
+  readText,
   toCertifiedScan,
   toOldChange,
   toOldRow,
@@ -52,8 +52,8 @@ export const requireCurrentVersion = (db: Database): void => {
 
 const consumersIn = (db: Database): ChangeNeeds["consumers"] =>
   db.all("SELECT name, position FROM consumers ORDER BY name").map((row) => ({
-    name: text(row, "name"),
-    position: number(row, "position")
+    name: readText(row, "name"),
+    position: readNumber(row, "position")
   }))
 
 /** Makes the functions of {@link Maintenance} that write. */
@@ -152,7 +152,7 @@ export const maintain = (
     }),
   pruneScans: ({ before, count, isDryRun }) =>
     unlockedTransaction((db) => {
-      if (isDryRun) return number(db.get(`SELECT count(*) AS scans FROM (${oldScans})`, before), "scans")
+      if (isDryRun) return readNumber(db.get(`SELECT count(*) AS scans FROM (${oldScans})`, before), "scans")
       const removed = db.all(
         `DELETE FROM scans WHERE scan IN (${oldScans} ORDER BY scan LIMIT ?2) RETURNING scan`,
         before,

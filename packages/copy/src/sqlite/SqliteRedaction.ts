@@ -13,7 +13,7 @@ import type {
   Selection,
   TextTable
 } from "../store/RedactionStore.ts"
-import { bytes, number, optional, type Row, text, toChange, toErasure, toPersonalRow } from "../store/Rows.ts"
+import { readBytes, readNumber, readOptional, type Row, readText, toChange, toErasure, toPersonalRow } from "../store/Rows.ts"
 import { maxBytes } from "../store/Store.ts"
 import type { Database, SqliteClient } from "./SqliteClient.ts"
 import { countChanges, incrementRevision } from "./SqliteCommit.ts"
@@ -59,7 +59,7 @@ const search = (
   after: number
 ): { readonly found: ReadonlyArray<FoundTexts>; readonly next: string | undefined } => {
   const { from, id, place, texts, where } = textsIn(list, table)
-  const last = number(db.get(`SELECT coalesce(max(${place}), -1) AS last FROM ${from}`), "last")
+  const last = readNumber(db.get(`SELECT coalesce(max(${place}), -1) AS last FROM ${from}`), "last")
   const end = Math.min(after + stepPositions, last)
   const [needleParameters, values] = [needles.map((_, index) => `?${index + 4}`), [list.label, after, end, ...needles]]
   const filter = needles.length === 0
@@ -73,10 +73,10 @@ const search = (
     WHERE ?1 IS NOT NULL AND ${place} > ?2 AND ${place} <= ?3 ${where} AND (${filter}) ORDER BY ${place}`
   )
   for (const row of rowsOf(rows, values)) {
-    const those = texts.flatMap((column) => optional(row, column) ?? [])
-    found.push({ id: optional(row, "id"), texts: those })
+    const those = texts.flatMap((column) => readOptional(row, column) ?? [])
+    found.push({ id: readOptional(row, "id"), texts: those })
     length += those.reduce((sum, { length: characters }) => sum + characters, 0)
-    if (length > maxBytes) return { found, next: text(row, "place") }
+    if (length > maxBytes) return { found, next: readText(row, "place") }
   }
   return { found, next: end >= last ? undefined : String(end) }
 }
@@ -108,7 +108,7 @@ const statementsOver = (db: Database): RedactionStatements => {
       sync(() =>
         new Set(
           db.all("SELECT hash FROM suppressed WHERE hash IN (SELECT value FROM json_each(?))", JSON.stringify(hashes))
-            .map((row) => text(row, "hash"))
+            .map((row) => readText(row, "hash"))
         )
       ),
     openErasure: ({ by, hash, kind, startedAt }) =>
@@ -118,7 +118,7 @@ const statementsOver = (db: Database): RedactionStatements => {
           hash,
           kind
         )
-        if (open !== undefined) return number(open, "erasure")
+        if (open !== undefined) return readNumber(open, "erasure")
         return Number(
           db.prepare("INSERT INTO erasures (hash, kind, by, started_at) VALUES (?, ?, ?, ?)")
             .run(hash, kind, by, startedAt).lastInsertRowid
@@ -152,7 +152,7 @@ const statementsOver = (db: Database): RedactionStatements => {
           list.label
         ) !== undefined
       ),
-    lastChange: sync(() => number(db.get(`SELECT ${lastChange} AS last`), "last")),
+    lastChange: sync(() => readNumber(db.get(`SELECT ${lastChange} AS last`), "last")),
     certified: (list) =>
       sync(() => {
         const scan = db.get(
@@ -160,9 +160,9 @@ const statementsOver = (db: Database): RedactionStatements => {
           list.label
         )
         return scan === undefined ? undefined : {
-          scan: number(scan, "scan"),
-          certificate: optional(scan, "certificate"),
-          lastChange: optional(scan, "last_change") === undefined ? undefined : number(scan, "last_change")
+          scan: readNumber(scan, "scan"),
+          certificate: readOptional(scan, "certificate"),
+          lastChange: readOptional(scan, "last_change") === undefined ? undefined : readNumber(scan, "last_change")
         }
       }),
     setCertificate: (scan, certificate) =>
@@ -173,7 +173,7 @@ const statementsOver = (db: Database): RedactionStatements => {
           "SELECT piece, bits FROM seen WHERE scan = ? AND piece IN (SELECT value FROM json_each(?))",
           scan,
           JSON.stringify(pieces)
-        ).map((row) => ({ index: number(row, "piece"), bits: bytes(row, "bits") }))
+        ).map((row) => ({ index: readNumber(row, "piece"), bits: readBytes(row, "bits") }))
       ),
     rows: (list, { after, ids, through = Number.MAX_SAFE_INTEGER }) =>
       sync(() =>
@@ -184,9 +184,9 @@ const statementsOver = (db: Database): RedactionStatements => {
           [after, through, ...idParameter(ids)],
           ["raw"]
         ).map((row) => ({
-          row: number(row, "row"),
-          id: text(row, "id"),
-          raw: text(row, "raw"),
+          row: readNumber(row, "row"),
+          id: readText(row, "id"),
+          raw: readText(row, "raw"),
           missing: row["missing"] === 1
         }))
       ),
@@ -198,7 +198,7 @@ const statementsOver = (db: Database): RedactionStatements => {
             AND before IS NOT NULL AND ${isAfter(scan, "changes")}`,
             list.label,
             JSON.stringify(ids)
-          ).map((row) => text(row, "id"))
+          ).map((row) => readText(row, "id"))
         )
       ),
     changes: (list, scan, { after, ids, through = Number.MAX_SAFE_INTEGER }) =>
@@ -213,7 +213,7 @@ const statementsOver = (db: Database): RedactionStatements => {
           ["before", "after"]
         ).map((row) => ({
           ...toChange(row),
-          certifiedRow: optional(row, "certified_row") === undefined ? undefined : number(row, "certified_row")
+          certifiedRow: readOptional(row, "certified_row") === undefined ? undefined : readNumber(row, "certified_row")
         }))
       ),
     replaceQuarantined: (list, use) =>
@@ -227,10 +227,10 @@ const statementsOver = (db: Database): RedactionStatements => {
             [after, list.label],
             ["raw"]
           ).map((row) => ({
-            place: text(row, "place"),
-            id: optional(row, "id"),
-            path: text(row, "path"),
-            raw: text(row, "raw")
+            place: readText(row, "place"),
+            id: readOptional(row, "id"),
+            path: readText(row, "path"),
+            raw: readText(row, "raw")
           }))
           const last = batch.at(-1)
           if (last === undefined) return
@@ -241,7 +241,7 @@ const statementsOver = (db: Database): RedactionStatements => {
     writeRows: (list, rows, now) =>
       sync(() => {
         const recorded = new Set(
-          db.all("SELECT name FROM list_columns WHERE list = ?", list.label).map((row) => text(row, "name"))
+          db.all("SELECT name FROM list_columns WHERE list = ?", list.label).map((row) => readText(row, "name"))
         )
         const columns = layoutOf(list).columns.flatMap(({ name }, index) => recorded.has(name) ? [{ name, index }] : [])
         const update = db.prepare(
@@ -276,7 +276,7 @@ const statementsOver = (db: Database): RedactionStatements => {
     parts: (list) =>
       sync(() =>
         db.all("SELECT part, min(scan) AS scan FROM scans WHERE list = ? AND part <> '' GROUP BY part", list.label)
-          .map((row) => ({ part: text(row, "part"), firstScan: number(row, "scan") }))
+          .map((row) => ({ part: readText(row, "part"), firstScan: readNumber(row, "scan") }))
       ),
     replaceParts: (list, parts) =>
       sync(() => {
@@ -341,7 +341,7 @@ const limited = (
   const rows: Array<Row> = []
   let length = 0
   for (const row of rowsOf(db.prepare(sql), values)) {
-    for (const column of texts) length += optional(row, column)?.length ?? 0
+    for (const column of texts) length += readOptional(row, column)?.length ?? 0
     if (rows.length > 0 && length > maxBytes) break
     rows.push(row)
   }

@@ -24,7 +24,7 @@ import {
   oldestReadableVersion,
   oldestSqliteVersion
 } from "../store/Migrations.ts"
-import { number, optional, toRecordedColumn } from "../store/Rows.ts"
+import { readNumber, readOptional, toRecordedColumn } from "../store/Rows.ts"
 
 /** The size of the header of SQLite's log (https://sqlite.org/fileformat2.html#the_write_ahead_log). */
 const logHeaderBytes = 32
@@ -123,9 +123,9 @@ const headerOf = (db: Statements) => {
     FROM pragma_application_id, pragma_user_version`
   ).get()
   return {
-    tables: number(found, "tables"),
-    application: number(found, "application"),
-    version: number(found, "version")
+    tables: readNumber(found, "tables"),
+    application: readNumber(found, "application"),
+    version: readNumber(found, "version")
   }
 }
 
@@ -151,7 +151,7 @@ const versionOf = (db: Statements): number => {
 /** Returns the version of the last program that changed the tables, or undefined if the tables do not record it. */
 const programIn = (db: Statements): string | undefined => {
   try {
-    return optional(db.prepare("SELECT version FROM program_version").get(), "version")
+    return readOptional(db.prepare("SELECT version FROM program_version").get(), "version")
   } catch {
     return undefined
   }

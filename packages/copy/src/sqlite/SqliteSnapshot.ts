@@ -5,7 +5,7 @@ import { layoutOf } from "../plan/Columns.ts"
 import { contentHash } from "../plan/Plan.ts"
 import { longestStatus } from "../port/ListFreshness.ts"
 import type { SinkError } from "../port/Sink.ts"
-import { number, optional, type Row, text } from "../store/Rows.ts"
+import { readNumber, readOptional, type Row, readText } from "../store/Rows.ts"
 import {
   type ComparedBy,
   dayLength,
@@ -37,7 +37,7 @@ const snapshotOver = (
     table: string,
     step: (db: Database, from: number, last: number) => void
   ): Effect.fn.Return<void, SinkError> {
-    const end = yield* run((db) => number(db.get(`SELECT coalesce(max(row) + 1, 0) AS rows FROM ${table}`), "rows"))
+    const end = yield* run((db) => readNumber(db.get(`SELECT coalesce(max(row) + 1, 0) AS rows FROM ${table}`), "rows"))
     for (let from = 0; from < end; from += stepRows) {
       yield* run((db) => step(db, from, Math.min(from + stepRows, end) - 1))
       yield* Effect.yieldNow
@@ -80,11 +80,11 @@ const snapshotOver = (
           WHERE list = ?1 AND seq > ?2 AND id > ?3 GROUP BY id ORDER BY id LIMIT ${stepIds}`
         )
         for (const row of rowsOf(changed, [list.label, at, after])) {
-          const before = optional(row, "before")
+          const before = readOptional(row, "before")
           const content = before === undefined ? undefined : contentOf(before, by)
-          const kind = text(row, "kind")
+          const kind = readText(row, "kind")
           found.push({
-            id: text(row, "id"),
+            id: readText(row, "id"),
             row: kind === "insert" ? undefined : { content, missing: kind === "returned" }
           })
           length += before?.length ?? 0
@@ -104,12 +104,12 @@ const snapshotOver = (
         let length = 0
         for (const id of ids) {
           const row = select.get(list.label, at, id)
-          const kind = optional(row, "kind")
+          const kind = readOptional(row, "kind")
           if (row === undefined || kind === "insert") {
             rows.push(undefined)
             continue
           }
-          const found = optional(row, "before") ?? text(row, "raw")
+          const found = readOptional(row, "before") ?? readText(row, "raw")
           length += found.length
           if (rows.length > 0 && length > maxBytes) break
           rows.push({ text: found, missing: kind === undefined ? row["missing"] === 1 : kind === "returned" })
@@ -126,7 +126,7 @@ const snapshotOver = (
     }),
     firstReachable: Effect.fnUntraced(function*(list, at) {
       const next = yield* run((db) =>
-        optional(db.get("SELECT at FROM changes WHERE seq > ? ORDER BY seq LIMIT 1", at), "at")
+        readOptional(db.get("SELECT at FROM changes WHERE seq > ? ORDER BY seq LIMIT 1", at), "at")
       )
       if (next === undefined) return undefined
       const { table } = layoutOf(list)
@@ -143,12 +143,12 @@ const snapshotOver = (
           list.label,
           at
         )
-        const found = text(row, "last")
+        const found = readText(row, "last")
         if (found > last) last = found
       })
       return last === ""
         ? undefined
-        : yield* run((db) => number(db.get("SELECT max(seq) AS seq FROM changes WHERE at <= ?", last), "seq"))
+        : yield* run((db) => readNumber(db.get("SELECT max(seq) AS seq FROM changes WHERE at <= ?", last), "seq"))
     })
   }
 }
@@ -173,12 +173,12 @@ const totalsQuery = (list: Lists.AnyList, { amounts, day, status }: TotalColumns
   } FROM ${layoutOf(list).table} WHERE row BETWEEN ? AND ? AND missing_since IS NULL GROUP BY 1, 2`
 
 const totalOf = (row: Row, { amounts }: TotalColumns): GroupTotal => ({
-  day: optional(row, "day") ?? null,
-  status: optional(row, "status") ?? null,
-  records: BigInt(number(row, "records")),
+  day: readOptional(row, "day") ?? null,
+  status: readOptional(row, "status") ?? null,
+  records: BigInt(readNumber(row, "records")),
   amounts: amounts.map((_, index) => ({
     // The sum of no amounts is null, which is read as an empty text, and BigInt("") is 0.
-    sum: BigInt(text(row, `high_${index}`)) * 2n ** 32n + BigInt(text(row, `low_${index}`)),
-    nulls: BigInt(number(row, `nulls_${index}`))
+    sum: BigInt(readText(row, `high_${index}`)) * 2n ** 32n + BigInt(readText(row, `low_${index}`)),
+    nulls: BigInt(readNumber(row, `nulls_${index}`))
   }))
 })

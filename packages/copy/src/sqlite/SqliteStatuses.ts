@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { layoutOf } from "../plan/Columns.ts"
 import { longestStatus, mostStatuses, type StatusTotal } from "../port/ListFreshness.ts"
-import { number, optional, type Row, text } from "../store/Rows.ts"
+import { readNumber, readOptional, type Row, readText } from "../store/Rows.ts"
 import type { Reader } from "../store/Store.ts"
 import type { SqliteClient } from "./SqliteClient.ts"
 
@@ -31,11 +31,11 @@ export const statusTotalsOver = (run: SqliteClient["run"]): Reader["statusTotals
       for (const [index, sum] of sums.entries()) total.sums[index] = (total.sums[index] ?? 0n) + sum
     }
     const sql = stepQuery(table, amounts)
-    const end = yield* run((db) => number(db.get(`SELECT coalesce(max(row) + 1, 0) AS rows FROM ${table}`), "rows"))
+    const end = yield* run((db) => readNumber(db.get(`SELECT coalesce(max(row) + 1, 0) AS rows FROM ${table}`), "rows"))
     for (let from = 0; from < end; from += stepRows) {
       const last = Math.min(from + stepRows, end) - 1
       for (const row of yield* run((db) => db.all(sql, from, last))) {
-        const status = optional(row, "status")
+        const status = readOptional(row, "status")
         if (!totals.has(status) && totals.size < countedStatuses) totals.set(status, emptyTotal())
         add(totals.get(status) ?? other, totalOf(row, amounts))
       }
@@ -67,7 +67,7 @@ const stepQuery = (table: string, amounts: ReadonlyArray<string>): string =>
   } FROM ${table} WHERE row BETWEEN ? AND ? AND missing_since IS NULL GROUP BY 1`
 
 const totalOf = (row: Row, amounts: ReadonlyArray<string>): Total => ({
-  rows: number(row, "rows"),
+  rows: readNumber(row, "rows"),
   // The sum of no amounts is null, which is read as an empty text, and BigInt("") is 0.
-  sums: amounts.map((_, index) => BigInt(text(row, `high_${index}`)) * 2n ** 32n + BigInt(text(row, `low_${index}`)))
+  sums: amounts.map((_, index) => BigInt(readText(row, `high_${index}`)) * 2n ** 32n + BigInt(readText(row, `low_${index}`)))
 })

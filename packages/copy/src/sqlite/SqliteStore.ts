@@ -9,9 +9,9 @@ import type { PendingMigration } from "../store/Evolution.ts"
 import { personalVersion } from "../store/Migrations.ts"
 import { personalColumns, toPersonalState } from "../store/PersonalBinding.ts"
 import {
-  number,
+  readNumber,
   type Row,
-  text,
+  readText,
   toChange,
   toChangeCount,
   toConsumerState,
@@ -105,10 +105,10 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
   source: run(sourceOf),
   owner: run((db) => ({
     keys: db.all("SELECT salt, fingerprint FROM known_keys ORDER BY number").map((row) => ({
-      salt: text(row, "salt"),
-      fingerprint: text(row, "fingerprint")
+      salt: readText(row, "salt"),
+      fingerprint: readText(row, "fingerprint")
     })),
-    merchants: db.all("SELECT merchant FROM known_merchants").map((row) => text(row, "merchant"))
+    merchants: db.all("SELECT merchant FROM known_merchants").map((row) => readText(row, "merchant"))
   })),
   personal: run((db) =>
     toPersonalState(
@@ -151,7 +151,7 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
         part,
         scan
       )
-      return { anyComplete: number(row, "complete") === 1, overtaken: number(row, "overtaken") === 1 }
+      return { anyComplete: readNumber(row, "complete") === 1, overtaken: readNumber(row, "overtaken") === 1 }
     }),
   find: (list, lookups) =>
     run((db) => {
@@ -164,7 +164,7 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
       const select = db.prepare(`SELECT raw FROM ${layoutOf(list).table} WHERE row = ?`)
       return new Map(rows.flatMap((row) => {
         const found = select.get(row)
-        return found === undefined ? [] : [[row, text(found, "raw")]]
+        return found === undefined ? [] : [[row, readText(found, "raw")]]
       }))
     }),
   seen: (scans) =>
@@ -178,18 +178,18 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
         "SELECT count(*) AS records, count(*) - count(id) AS without_id FROM quarantine WHERE scan = ?",
         scan
       )
-      return { records: number(counted, "records"), withoutId: number(counted, "without_id") }
+      return { records: readNumber(counted, "records"), withoutId: readNumber(counted, "without_id") }
     }),
   present: (list, rows) =>
     run((db) =>
       db.all(
         `SELECT row FROM ${layoutOf(list).table} WHERE row IN (SELECT value FROM json_each(?))`,
         JSON.stringify(rows)
-      ).map((row) => number(row, "row"))
+      ).map((row) => readNumber(row, "row"))
     ),
   missing: (list) =>
     run((db) =>
-      db.all(`SELECT row FROM ${layoutOf(list).table} WHERE missing_since IS NOT NULL`).map((row) => number(row, "row"))
+      db.all(`SELECT row FROM ${layoutOf(list).table} WHERE missing_since IS NOT NULL`).map((row) => readNumber(row, "row"))
     ),
   columns: (list) =>
     run((db) =>
@@ -208,7 +208,7 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
         count,
         maxBytes
       )
-      const limit = Math.max(1, number(fitting, "rows"))
+      const limit = Math.max(1, readNumber(fitting, "rows"))
       return db.allExact(`SELECT * FROM ${table} WHERE row > ? ORDER BY row LIMIT ?`, after, limit).map((row) => {
         if (typeof row["row"] === "bigint") {
           throw new Damaged({ problem: `a row number of ${list.label} is too large` })
@@ -226,7 +226,7 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
       )
       return new Map(ids.flatMap((id) => {
         const change = first.get(list.label, id, end === null ? scan : Number(end))
-        return change === undefined ? [] : [[id, text(change, "before")]]
+        return change === undefined ? [] : [[id, readText(change, "before")]]
       }))
     }),
   quarantine: (after, count, lists) =>
@@ -342,7 +342,7 @@ const find = (db: Database, table: string, lookups: ReadonlyArray<RowLookup>): R
         last
       )
       // The text contains the id, so an equal hash implies an equal id.
-      if (number(rows, "missing") === 0 && text(rows, "hashes") === lookups.map(({ hash }) => hash).join("")) {
+      if (readNumber(rows, "missing") === 0 && readText(rows, "hashes") === lookups.map(({ hash }) => hash).join("")) {
         return new Map(lookups.map(({ hash, id }, index) => [id, { row: first + index, hash, missing: false }]))
       }
     }
@@ -361,9 +361,9 @@ const selectRows = (table: string): string => `SELECT row, id, hash, missing_sin
 
 const addRows = (stored: Map<string, StoredRow>, found: ReadonlyArray<Row>): void => {
   for (const row of found) {
-    stored.set(text(row, "id"), {
-      row: number(row, "row"),
-      hash: text(row, "hash"),
+    stored.set(readText(row, "id"), {
+      row: readNumber(row, "row"),
+      hash: readText(row, "hash"),
       missing: row["missing_since"] !== null
     })
   }

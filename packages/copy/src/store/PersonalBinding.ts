@@ -8,7 +8,7 @@ import {
   type ScanRequest
 } from "../port/Sink.ts"
 import { keepText, keyCheckIn, nameOf } from "../rule/StoredRule.ts"
-import { number, optional, type Row } from "./Rows.ts"
+import { readNumber, readOptional, type Row } from "./Rows.ts"
 
 /** The binding of a scan that keeps every field, in a destination where nothing was ever erased. */
 export const keepBinding: PersonalBinding = { rule: keepText, edition: 0 }
@@ -38,11 +38,11 @@ export const toPersonalState = (row: Row | undefined): PersonalState => {
   if (row === undefined) throw new Damaged({ problem: "the table personal has no row" })
   return {
     // The first rows bind a destination to its source and to its rule.
-    rule: optional(row, "rule") ?? (optional(row, "source") === undefined ? undefined : keepText),
-    rewriting: optional(row, "rewriting") !== undefined,
-    edition: number(row, "edition"),
-    keyCheck: optional(row, "key_check"),
-    suppressed: optional(row, "suppressed")?.split(" ") ?? []
+    rule: readOptional(row, "rule") ?? (readOptional(row, "source") === undefined ? undefined : keepText),
+    rewriting: readOptional(row, "rewriting") !== undefined,
+    edition: readNumber(row, "edition"),
+    keyCheck: readOptional(row, "key_check"),
+    suppressed: readOptional(row, "suppressed")?.split(" ") ?? []
   }
 }
 

@@ -21,54 +21,54 @@ import type {
 export type Row = { readonly [column: string]: unknown }
 
 /** Reads a text column. Without a row, returns an empty text. */
-export const text = (row: Row | undefined, name: string): string => String(row?.[name] ?? "")
+export const readText = (row: Row | undefined, name: string): string => String(row?.[name] ?? "")
 /** Reads a text column that may be null. */
-export const optional = (row: Row | undefined, name: string): string | undefined =>
+export const readOptional = (row: Row | undefined, name: string): string | undefined =>
   row?.[name] == null ? undefined : String(row[name])
 /** Reads an integer column. Without a row, returns 0. */
-export const number = (row: Row | undefined, name: string): number => Number(row?.[name] ?? 0)
+export const readNumber = (row: Row | undefined, name: string): number => Number(row?.[name] ?? 0)
 /** Reads a binary column. Without a row, returns an empty array. */
-export const bytes = (row: Row | undefined, name: string): Uint8Array => {
+export const readBytes = (row: Row | undefined, name: string): Uint8Array => {
   const value = row?.[name]
   return value instanceof Uint8Array ? value : new Uint8Array()
 }
 
 /** Converts a row of `scans`. */
 export const toScan = (row: Row): ScanRow => ({
-  scan: number(row, "scan"),
-  part: text(row, "part"),
-  request: text(row, "asked"),
-  state: text(row, "state") as ScanRow["state"], // a CHECK of the table ensures this
-  checkpoint: optional(row, "checkpoint"),
-  firstRow: number(row, "first_row"),
-  totals: text(row, "tally"),
-  certificate: optional(row, "certificate"),
-  startedAt: text(row, "started_at"),
-  endedAt: optional(row, "ended_at")
+  scan: readNumber(row, "scan"),
+  part: readText(row, "part"),
+  request: readText(row, "asked"),
+  state: readText(row, "state") as ScanRow["state"], // a CHECK of the table ensures this
+  checkpoint: readOptional(row, "checkpoint"),
+  firstRow: readNumber(row, "first_row"),
+  totals: readText(row, "tally"),
+  certificate: readOptional(row, "certificate"),
+  startedAt: readText(row, "started_at"),
+  endedAt: readOptional(row, "ended_at")
 })
 
 /** Converts a row of `changes`. */
 export const toChange = (row: Row): ChangeRow => ({
-  seq: number(row, "seq"),
-  generation: optional(row, "generation"),
-  list: text(row, "list"),
-  scan: number(row, "scan"),
-  at: text(row, "at"),
-  kind: text(row, "kind") as ChangeRow["kind"], // a CHECK of the table ensures this
-  id: text(row, "id"),
+  seq: readNumber(row, "seq"),
+  generation: readOptional(row, "generation"),
+  list: readText(row, "list"),
+  scan: readNumber(row, "scan"),
+  at: readText(row, "at"),
+  kind: readText(row, "kind") as ChangeRow["kind"], // a CHECK of the table ensures this
+  id: readText(row, "id"),
   fields: fieldsOf(row),
-  before: optional(row, "before"),
-  after: optional(row, "after")
+  before: readOptional(row, "before"),
+  after: readOptional(row, "after")
 })
 
 const fieldsOf = (row: Row): ReadonlyArray<string> => {
   try {
-    const fields: unknown = JSON.parse(text(row, "fields"))
+    const fields: unknown = JSON.parse(readText(row, "fields"))
     if (Array.isArray(fields)) return fields.map(String)
   } catch {
     // The error after this block reports it.
   }
-  throw new Damaged({ problem: `the fields of change ${number(row, "seq")} cannot be read` })
+  throw new Damaged({ problem: `the fields of change ${readNumber(row, "seq")} cannot be read` })
 }
 
 /** Decodes rows. Fails with `Damaged` if a value is invalid. */
@@ -83,122 +83,122 @@ export const decoded = <A>(location: string, decode: () => A): Effect.Effect<A, 
 
 /** Converts a row of `quarantine`. */
 export const toQuarantined = (row: Row): QuarantinedRow => ({
-  place: text(row, "place"),
-  list: text(row, "list"),
-  scan: number(row, "scan"),
-  id: optional(row, "id"),
-  path: text(row, "path"),
-  expected: text(row, "expected"),
-  raw: text(row, "raw")
+  place: readText(row, "place"),
+  list: readText(row, "list"),
+  scan: readNumber(row, "scan"),
+  id: readOptional(row, "id"),
+  path: readText(row, "path"),
+  expected: readText(row, "expected"),
+  raw: readText(row, "raw")
 })
 
 /** Converts a row of a list's table. `cells` are its typed columns: text, numbers, and 1 or 0 for booleans. */
 export const toFullRow = (row: Row, cells: Row): FullRow => ({
-  row: number(row, "row"),
-  id: text(row, "id"),
-  raw: text(row, "raw"),
-  hash: text(row, "hash"),
+  row: readNumber(row, "row"),
+  id: readText(row, "id"),
+  raw: readText(row, "raw"),
+  hash: readText(row, "hash"),
   cells,
-  firstSeenAt: text(row, "first_seen_at"),
-  changedAt: text(row, "changed_at"),
-  missingSince: optional(row, "missing_since")
+  firstSeenAt: readText(row, "first_seen_at"),
+  changedAt: readText(row, "changed_at"),
+  missingSince: readOptional(row, "missing_since")
 })
 
 /** Converts a row of `consumers`, with the number of the last change as `last_change`, and the current generation. */
 export const toConsumerState = (row: Row): ConsumerState => {
-  const generation = optional(row, "generation")
-  const isCurrent = generation === optional(row, "current_generation")
+  const generation = readOptional(row, "generation")
+  const isCurrent = generation === readOptional(row, "current_generation")
   return {
-    name: text(row, "name"),
+    name: readText(row, "name"),
     generation,
-    position: number(row, "position"),
-    lag: isCurrent ? Math.max(0, number(row, "last_change") - number(row, "position")) : undefined,
-    movedAt: text(row, "moved_at")
+    position: readNumber(row, "position"),
+    lag: isCurrent ? Math.max(0, readNumber(row, "last_change") - readNumber(row, "position")) : undefined,
+    movedAt: readText(row, "moved_at")
   }
 }
 
 /** Converts a row of `consumers` to its position, if there is one. */
 export const toPosition = (row: Row | undefined): StoredPosition | undefined =>
-  row === undefined ? undefined : { generation: optional(row, "generation"), position: number(row, "position") }
+  row === undefined ? undefined : { generation: readOptional(row, "generation"), position: readNumber(row, "position") }
 
 /** Converts a row of `change_counts`. */
 export const toChangeCount = (row: Row): ChangeCount => ({
-  day: text(row, "day"),
-  kind: text(row, "kind") as ChangeCount["kind"], // a commit writes only kinds of changes
-  changes: number(row, "changes")
+  day: readText(row, "day"),
+  kind: readText(row, "kind") as ChangeCount["kind"], // a commit writes only kinds of changes
+  changes: readNumber(row, "changes")
 })
 
 /** Converts a row with the current generation, the highest number of a removed change and that of any change. */
 export const toChangeRange = (row: Row | undefined): ChangeRange => ({
-  generation: optional(row, "generation"),
-  pruned: number(row, "pruned"),
-  last: number(row, "last")
+  generation: readOptional(row, "generation"),
+  pruned: readNumber(row, "pruned"),
+  last: readNumber(row, "last")
 })
 
 /** Converts a row of `changes` without its texts. */
 export const toOldChange = (row: Row): OldChange => ({
-  seq: number(row, "seq"),
-  list: text(row, "list"),
-  scan: number(row, "scan"),
-  at: text(row, "at")
+  seq: readNumber(row, "seq"),
+  list: readText(row, "list"),
+  scan: readNumber(row, "scan"),
+  at: readText(row, "at")
 })
 
 /** Converts a row of a list's table, with the number of its last `missing` change. */
 export const toOldRow = (row: Row): OldRow => ({
-  row: number(row, "row"),
-  missingChange: optional(row, "missing_change") === undefined ? undefined : number(row, "missing_change")
+  row: readNumber(row, "row"),
+  missingChange: readOptional(row, "missing_change") === undefined ? undefined : readNumber(row, "missing_change")
 })
 
 /** Converts a row of `rows_pruned`. */
 export const toPrunedRows = (row: Row | undefined): PrunedRows => ({
-  removed: number(row, "removed"),
-  lastMissingChange: number(row, "seq"),
-  lastChange: number(row, "last_change")
+  removed: readNumber(row, "removed"),
+  lastMissingChange: readNumber(row, "seq"),
+  lastChange: readNumber(row, "last_change")
 })
 
 /** Converts a row of `seen`. */
-export const toPiece = (row: Row): Piece => ({ index: number(row, "piece"), bits: bytes(row, "bits") })
+export const toPiece = (row: Row): Piece => ({ index: readNumber(row, "piece"), bits: readBytes(row, "bits") })
 
 /** Converts a row of `scans` to what a certificate needs. */
 export const toCertifiedScan = (row: Row): CertifiedScan => ({
-  list: text(row, "list"),
-  scan: number(row, "scan"),
-  lastChange: optional(row, "last_change") === undefined ? undefined : number(row, "last_change")
+  list: readText(row, "list"),
+  scan: readNumber(row, "scan"),
+  lastChange: readOptional(row, "last_change") === undefined ? undefined : readNumber(row, "last_change")
 })
 
 /** Converts a row of `list_columns`. */
 export const toRecordedColumn = (row: Row): RecordedColumn => ({
-  list: text(row, "list"),
-  name: text(row, "name"),
-  kind: text(row, "kind"),
-  unfilledFrom: row["unfilled_from"] === null ? undefined : number(row, "unfilled_from")
+  list: readText(row, "list"),
+  name: readText(row, "name"),
+  kind: readText(row, "kind"),
+  unfilledFrom: row["unfilled_from"] === null ? undefined : readNumber(row, "unfilled_from")
 })
 
 /** Converts a row of `personal`. */
 export const toPersonalRow = (row: Row | undefined): PersonalRow => ({
-  rule: optional(row, "rule"),
-  rewriting: optional(row, "rewriting"),
-  edition: number(row, "edition"),
-  keyCheck: optional(row, "key_check")
+  rule: readOptional(row, "rule"),
+  rewriting: readOptional(row, "rewriting"),
+  edition: readNumber(row, "edition"),
+  keyCheck: readOptional(row, "key_check")
 })
 
 /** Converts a row of `erasures`. */
 export const toErasure = (row: Row): Erasure => ({
-  erasure: number(row, "erasure"),
-  hash: text(row, "hash"),
-  kind: text(row, "kind"),
-  by: text(row, "by"),
-  startedAt: text(row, "started_at"),
-  completedAt: optional(row, "completed_at"),
-  records: number(row, "records"),
-  changes: number(row, "changes"),
-  quarantined: number(row, "quarantined")
+  erasure: readNumber(row, "erasure"),
+  hash: readText(row, "hash"),
+  kind: readText(row, "kind"),
+  by: readText(row, "by"),
+  startedAt: readText(row, "started_at"),
+  completedAt: readOptional(row, "completed_at"),
+  records: readNumber(row, "records"),
+  changes: readNumber(row, "changes"),
+  quarantined: readNumber(row, "quarantined")
 })
 
 /** Converts a row of `generations`. */
 export const toGeneration = (row: Row): Generation => ({
-  generation: text(row, "generation"),
-  beganAfter: number(row, "began_after"),
-  beganAt: text(row, "began_at"),
-  reason: text(row, "reason") as GenerationReason // only this program writes the table
+  generation: readText(row, "generation"),
+  beganAfter: readNumber(row, "began_after"),
+  beganAt: readText(row, "began_at"),
+  reason: readText(row, "reason") as GenerationReason // only this program writes the table
 })

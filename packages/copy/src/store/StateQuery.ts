@@ -1,7 +1,7 @@
 /** Reads the state of a list without reading its rows. Both databases run the same statement. */
 import type { Lists } from "@payments/core"
 import { tableOf } from "../plan/Columns.ts"
-import { number, optional, type Row, text } from "./Rows.ts"
+import { readNumber, readOptional, type Row, readText } from "./Rows.ts"
 import type { ListState } from "./Store.ts"
 
 /**
@@ -46,22 +46,22 @@ export const stateQuery = (
 
 /** Converts the row of {@link stateQuery}. */
 export const toListState = (row: Row | undefined, holder: string | undefined): ListState => ({
-  rows: optional(row, "highest_row") === undefined ? 0 : number(row, "highest_row") + 1 - number(row, "removed"),
-  missing: number(row, "missing"),
-  quarantined: Math.max(number(row, "full_scan"), number(row, "parts")),
-  completeScan: optional(row, "complete_scan") === undefined ? undefined : {
-    scan: number(row, "complete_scan"),
-    startedAt: text(row, "complete_started_at"),
-    endedAt: text(row, "ended_at"),
-    certificate: optional(row, "certificate")
+  rows: readOptional(row, "highest_row") === undefined ? 0 : readNumber(row, "highest_row") + 1 - readNumber(row, "removed"),
+  missing: readNumber(row, "missing"),
+  quarantined: Math.max(readNumber(row, "full_scan"), readNumber(row, "parts")),
+  completeScan: readOptional(row, "complete_scan") === undefined ? undefined : {
+    scan: readNumber(row, "complete_scan"),
+    startedAt: readText(row, "complete_started_at"),
+    endedAt: readText(row, "ended_at"),
+    certificate: readOptional(row, "certificate")
   },
-  running: optional(row, "running_scan") === undefined ? undefined : {
-    scan: number(row, "running_scan"),
-    kind: text(row, "kind"),
-    startedAt: text(row, "started_at"),
-    pages: number(row, "pages"),
-    records: number(row, "records")
+  running: readOptional(row, "running_scan") === undefined ? undefined : {
+    scan: readNumber(row, "running_scan"),
+    kind: readText(row, "kind"),
+    startedAt: readText(row, "started_at"),
+    pages: readNumber(row, "pages"),
+    records: readNumber(row, "records")
   },
   holder,
-  headProblem: optional(row, "problem")
+  headProblem: readOptional(row, "problem")
 })
