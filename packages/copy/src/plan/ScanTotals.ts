@@ -5,7 +5,7 @@
 import { Effect, Option, Schema } from "effect"
 import type { Certificate } from "../port/Certificate.ts"
 import { Counts } from "../port/Counts.ts"
-import { Damaged, SinkError } from "../port/Sink.ts"
+import { type Batch, Damaged, type ScanProgress, SinkError } from "../port/Sink.ts"
 import type { Column } from "./Columns.ts"
 
 /** The totals of a scan. */
@@ -89,6 +89,22 @@ export const addPaths = (
   for (const [path, records] of batch) countPath(sum, path, records)
   return Object.fromEntries(sum)
 }
+
+/** Returns the totals with the pages of a batch and their undocumented fields. */
+export const withPages = (totals: ScanTotals, batch: Pick<Batch, "pages" | "undocumented">): ScanTotals => ({
+  ...totals,
+  counts: { ...totals.counts, pages: totals.counts.pages + batch.pages },
+  undocumented: addPaths(totals.undocumented, batch.undocumented)
+})
+
+/** What a scan finds in addition to its totals, most of it at its end. */
+export type Findings = Pick<ScanProgress, "missing" | "heldBack" | "behindHead">
+export const noFindings: Findings = { missing: 0, heldBack: 0, behindHead: 0 }
+
+export const progressOf = (
+  { counts, replaced, undocumented }: ScanTotals,
+  findings: Findings = noFindings
+): ScanProgress => ({ ...counts, ...findings, undocumented, replaced })
 
 const modulus = 2n ** 128n
 /** A content hash is added as four numbers (lanes) of 8 hex digits, the highest first. These are their positions. */

@@ -34,21 +34,21 @@ export class OpenList {
   /** The rows on the last page that the last complete head pass has read. */
   headEnd: ReadonlySet<number> = new Set()
   /**
-   * When the last complete head pass ended, the destination had rows below this number, and every record of the list that is
-   * newer than them. A head pass that fails leaves it unchanged, because it may have written records without the next older ones.
+   * The first unused row number when the last complete head pass ended. The destination then had every record that is newer than
+   * the rows below. A head pass that fails leaves it unchanged: it may have written records, but not the next older ones.
    */
   headRows: number | undefined
   /** What passes have read since the last full scan was opened. */
-  passRows: PassRows = { scan: 0, rows: new RowSet(), hasRecordWithoutId: false }
+  #passRows: PassRows = { scan: 0, rows: new RowSet(), hasRecordWithoutId: false }
   /** What passes have read before, since the last complete full scan began. */
   #earlierPassRows: ReadonlyArray<PassRows> = []
 
   /** Notes that a full scan was opened. If it is not new, it has begun before the passes since the last opened one. */
   openFullScan(scan: number, isNew: boolean): void {
     if (isNew) {
-      this.#earlierPassRows = [...this.#earlierPassRows, this.passRows]
-      this.passRows = { scan, rows: new RowSet(), hasRecordWithoutId: false }
-    } else this.passRows = { ...this.passRows, scan }
+      this.#earlierPassRows = [...this.#earlierPassRows, this.#passRows]
+      this.#passRows = { scan, rows: new RowSet(), hasRecordWithoutId: false }
+    } else this.#passRows = { ...this.#passRows, scan }
   }
 
   /** Notes that a full scan is complete: the next one needs only what passes have read since this one began. */
@@ -56,13 +56,18 @@ export class OpenList {
     this.#earlierPassRows = this.#earlierPassRows.filter((earlier) => earlier.scan >= scan)
   }
 
+  noteReadByPass(rows: ReadonlyArray<number>, hasRecordWithoutId: boolean): void {
+    for (const row of rows) this.#passRows.rows.add(row)
+    this.#passRows.hasRecordWithoutId ||= hasRecordWithoutId
+  }
+
   /** Whether a pass has read the row since the last complete full scan began. */
   isReadByPass(row: number): boolean {
-    return this.passRows.rows.has(row) || this.#earlierPassRows.some(({ rows }) => rows.has(row))
+    return this.#passRows.rows.has(row) || this.#earlierPassRows.some(({ rows }) => rows.has(row))
   }
 
   /** Whether a pass has read a record without an id since the last complete full scan began. */
   get hasPassWithoutId(): boolean {
-    return [this.passRows, ...this.#earlierPassRows].some(({ hasRecordWithoutId }) => hasRecordWithoutId)
+    return [this.#passRows, ...this.#earlierPassRows].some(({ hasRecordWithoutId }) => hasRecordWithoutId)
   }
 }

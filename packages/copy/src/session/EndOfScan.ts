@@ -1,0 +1,118 @@
+/** Decides at the end of a scan which rows are missing, and whether the scan gets a certificate. */
+import { Effect } from "effect"
+import { RowSet } from "../plan/RowSet.ts"
+import * as ScanTotals from "../plan/ScanTotals.ts"
+import * as Certificate from "../port/Certificate.ts"
+import { scanDefaults } from "../port/ScanDefaults.ts"
+import type { SinkError } from "../port/Sink.ts"
+import { bindingOf, certificateWith } from "../store/PersonalBinding.ts"
+import type { Commit, ScanRow, Store } from "../store/Store.ts"
+import { type OpenScan, partOf } from "./NextScan.ts"
+import type { SessionContext } from "./Slices.ts"
+
+/** A scan that has read its last page. */
+export interface EndingScan extends SessionContext {
+  readonly opened: OpenScan
+  readonly totals: ScanTotals.ScanTotals
+  readonly now: string
+}
+
+/** Returns the end of a complete scan, and how many rows it would have marked missing if they were not too many. */
+export const concludeScan = Effect.fnUntraced(function*(
+  ending: EndingScan
+): Effect.fn.Return<{ readonly end: NonNullable<Commit["end"]>; readonly heldBack: number }, SinkError> {
+  const { list, now, opened: { scan, seen, startedAt }, request, store, totals } = ending
+  const { quarantined, repeats, withoutId } = totals.counts
+  const part = partOf(request)
+  // The rows that a scan of a part has seen are needed until the next scan of the whole list is complete.
+  const whole = (yield* store.scans(list, "")).find((earlier) => earlier.state === "complete" && earlier.scan < scan)
+  const since = part === "" || repeats > 0 ? yield* store.scansFrom(list, whole?.scan ?? 0) : []
+  const older = part === "" ? since : yield* store.scans(list, part)
+  const forget = older.map((earlier) => earlier.scan).filter((earlier) =>
+    earlier < scan && (part === "" || whole === undefined || earlier < whole.scan)
+  )
+  const { heldBack, missing } = part === "" && withoutId === 0 ? yield* findMissing(ending, older, whole) : noneMissing
+  // When parts overlap and a record repeats, its first value is unknown, so the totals cannot be certified.
+  if (part !== "" && repeats > 0 && (yield* overlapsOtherPart(store, since, part, seen))) {
+    return { end: { state: "complete", certificate: undefined, missing, forget }, heldBack }
+  }
+  const certificate = Certificate.toJson(certificateWith({
+    ...ScanTotals.certify({ scan, startedAt }, totals, seen.size, now),
+    ...heldBack === 0 ? {} : { heldBack }
+  }, bindingOf(request).rule))
+  const previous = part === "" ? whole?.scan : undefined
+  const certified = { rows: seen, withoutId, quarantined }
+  return { end: { state: "complete", certificate, missing, forget, previous, certified }, heldBack }
+})
+
+interface MissingRows {
+  /** The rows to mark missing. */
+  readonly missing: ReadonlyArray<number>
+  /** The number of rows that are not marked missing, because they are too many at once. */
+  readonly heldBack: number
+}
+
+const noneMissing: MissingRows = { missing: [], heldBack: 0 }
+
+/** Finds the rows that a scan of the whole list has not seen, and that are missing. */
+const findMissing = Effect.fnUntraced(function*(
+  { list, opened: { firstRow, scan, seen }, request, shared, store }: EndingScan,
+  older: ReadonlyArray<ScanRow>,
+  whole: ScanRow | undefined
+): Effect.fn.Return<MissingRows, SinkError> {
+  const numbers = [...RowSet.inNone([seen], firstRow)]
+  if (numbers.length === 0) return noneMissing
+  // Read the missing rows first: `prune` may remove some of them before the unseen rows are read.
+  const missingBefore = new Set(yield* store.missing(list))
+  const unseen = yield* store.present(list, numbers)
+  // A row that a pass has read since the previous full scan began exists.
+  const newlyUnseen = unseen.filter((row) => !missingBefore.has(row) && !shared.isReadByPass(row))
+  // The number of rows that existed when the scan began, without those that are missing.
+  const rows = firstRow - (numbers.length - unseen.length) - unseen.filter((row) => missingBefore.has(row)).length
+  const limit = request.missingLimit ?? scanDefaults.missingLimit
+  const maxMissing = limit === 0 ? 0 : Math.max(rows * limit, scanDefaults.missingRows)
+  // If more rows are newly unseen, the service's answer is doubtful, so no row is marked missing.
+  if (newlyUnseen.length > maxMissing) return { missing: [], heldBack: newlyUnseen.length }
+  const missing = whole === undefined || shared.hasPassWithoutId
+    ? []
+    : yield* unseenSince(store, older.filter((earlier) => earlier.scan !== scan), whole, newlyUnseen)
+  return { missing, heldBack: 0 }
+})
+
+/**
+ * Returns the unseen rows that existed before the previous complete scan of the whole list began, and that none of the scans
+ * since has seen. If one of these scans returned a record without an id, it returns none: the record may belong to any row.
+ */
+const unseenSince = Effect.fnUntraced(function*(
+  store: Store,
+  scans: ReadonlyArray<ScanRow>,
+  previous: ScanRow,
+  unseen: ReadonlyArray<number>
+): Effect.fn.Return<ReadonlyArray<number>, SinkError> {
+  let missing = unseen.filter((row) => row < previous.firstRow)
+  for (const earlier of scans) {
+    if (missing.length === 0) return []
+    const { counts } = yield* ScanTotals.ofScan(store, earlier)
+    if (counts.withoutId > 0) return []
+    const seen = new RowSet(yield* store.seen([earlier.scan]))
+    missing = missing.filter((row) => !seen.has(row))
+  }
+  return missing
+})
+
+/** Whether a scan of another part has written rows, and has seen one of these rows or may have seen one. */
+const overlapsOtherPart = Effect.fnUntraced(function*(
+  store: Store,
+  scans: ReadonlyArray<ScanRow>,
+  part: string,
+  seen: RowSet
+): Effect.fn.Return<boolean, SinkError> {
+  for (const other of scans) {
+    if (other.part === "" || other.part === part) continue
+    const totals = yield* ScanTotals.ofScan(store, other)
+    if (!ScanTotals.hasWritten(totals)) continue
+    // The rows that a scan saw before a restart are unknown.
+    if (ScanTotals.hasRestarted(totals) || new RowSet(yield* store.seen([other.scan])).intersects(seen)) return true
+  }
+  return false
+})

@@ -1,0 +1,111 @@
+/**
+ * The state of an open scan between its transactions. It changes only as a whole, by the pure functions of this file. So an
+ * interrupt can never leave the totals with a batch that the checkpoint does not include.
+ */
+import type { Plan } from "../plan/Plan.ts"
+import * as ScanTotals from "../plan/ScanTotals.ts"
+import type { OwnerClaim } from "../port/Sink.ts"
+import type { OpenScan } from "./NextScan.ts"
+import type { FoundSlice } from "./Slices.ts"
+
+/** Batches that change no row are committed together, up to this number of records. */
+export const maxPendingRecords = 5000
+
+/** The state of an open scan. */
+export interface ScanState {
+  readonly totals: ScanTotals.ScanTotals
+  /** The text of the totals in the destination. */
+  readonly storedTotals: string
+  /** Whether a pass may have corrected the stored totals, so that they are read again. */
+  readonly isOutdated: boolean
+  readonly findings: ScanTotals.Findings
+  /** The rows where the last head pass ended before this scan began. */
+  readonly headEnd: ReadonlySet<number>
+  readonly hasPassedHeadEnd: boolean
+  /** The claim that the next commit binds. */
+  readonly claim: OwnerClaim | undefined
+  /** The checkpoint after the last batch. */
+  readonly checkpoint: string | undefined
+  /** The records before the checkpoint that changed no row and are not committed yet. Undefined if no batch is pending. */
+  readonly pendingRecords: number | undefined
+}
+
+export const begun = (
+  { resumeAt, storedTotals, totals }: Pick<OpenScan, "resumeAt" | "storedTotals" | "totals">,
+  headEnd: ReadonlySet<number>
+): ScanState => ({
+  totals,
+  storedTotals,
+  isOutdated: false,
+  findings: ScanTotals.noFindings,
+  headEnd,
+  hasPassedHeadEnd: false,
+  claim: undefined,
+  checkpoint: resumeAt,
+  pendingRecords: undefined
+})
+
+/**
+ * Returns the state after a batch. If the batch changes no row, it is pending. Otherwise nothing is pending, and the batch has
+ * to be committed now: if that fails, a later flush must not store totals that include it.
+ */
+export const afterSlice = (state: ScanState, slice: FoundSlice, planned: Plan): ScanState => {
+  const { checkpoint, records } = slice
+  const isUnchanged = planned.writes.length + planned.reappeared.length + planned.quarantined.length === 0
+  const pendingRecords = (state.pendingRecords ?? 0) + records.length
+  const isPending = isUnchanged && typeof checkpoint === "string" && pendingRecords < maxPendingRecords
+  return {
+    ...state,
+    ...afterHeadEnd(state, slice, planned),
+    totals: ScanTotals.withPages(planned.totals, slice),
+    checkpoint: checkpoint ?? undefined,
+    pendingRecords: isPending ? pendingRecords : undefined
+  }
+}
+
+/** Counts the new records that the service returned after a record where the last head pass ended. */
+const afterHeadEnd = (
+  { findings, hasPassedHeadEnd, headEnd }: ScanState,
+  { records, stored }: FoundSlice,
+  { writes }: Plan
+): Pick<ScanState, "findings" | "hasPassedHeadEnd"> | undefined => {
+  if (headEnd.size === 0) return undefined
+  const newIds = new Set(writes.filter(({ isNew }) => isNew).map(({ id }) => id))
+  let { behindHead } = findings
+  let hasPassed = hasPassedHeadEnd
+  for (const { id } of records) {
+    if (id === undefined) continue
+    if (headEnd.has(stored.get(id)?.row ?? -1)) hasPassed = true
+    else if (newIds.delete(id) && hasPassed) behindHead++
+  }
+  return { findings: { ...findings, behindHead }, hasPassedHeadEnd: hasPassed }
+}
+
+/** Returns the state after a commit has stored this text of the totals. */
+export const afterCommit = (state: ScanState, storedTotals: string): ScanState => ({
+  ...state,
+  storedTotals,
+  claim: undefined,
+  pendingRecords: undefined
+})
+
+/** Returns the state of a scan that begins again at the first page. The written rows stay, so their counts stay too. */
+export const restarted = (state: ScanState): ScanState => {
+  const { inserted, returned, updated } = state.totals.counts
+  return {
+    ...state,
+    totals: { ...ScanTotals.none, counts: { ...ScanTotals.none.counts, inserted, returned, updated } },
+    hasPassedHeadEnd: false,
+    checkpoint: undefined,
+    // If the next commit fails, nothing may flush the pending batches: the totals do not include them.
+    pendingRecords: undefined
+  }
+}
+
+/** Returns the state after the totals were read from the destination, or a pass has corrected them there. */
+export const withTotals = (state: ScanState, totals: ScanTotals.ScanTotals, storedTotals: string): ScanState => ({
+  ...state,
+  totals,
+  storedTotals,
+  isOutdated: false
+})

@@ -1,0 +1,220 @@
+/**
+ * A pass over a list: head or window. It writes new and changed records as a scan does. If the running full scan has seen a row
+ * that the pass changes, the same transaction corrects the totals of that scan, so that its certificate stays right.
+ */
+import type { Lists } from "@payments/core"
+import { Effect } from "effect"
+import { layoutOf } from "../plan/Columns.ts"
+import { amountsOfText, type Plan, plan, type RowWrite } from "../plan/Plan.ts"
+import { RowSet } from "../plan/RowSet.ts"
+import * as ScanTotals from "../plan/ScanTotals.ts"
+import type { OwnerClaim, PassKind, PassSession, SinkError } from "../port/Sink.ts"
+import { bindingOf } from "../store/PersonalBinding.ts"
+import type { PassCommit, Store } from "../store/Store.ts"
+import { requestText, timestamp } from "./NextScan.ts"
+import type { OpenFullScan } from "./OpenList.ts"
+import {
+  commitBatch,
+  type FoundSlice,
+  type OpenSession,
+  planInputOf,
+  rowsRemoved,
+  type SessionContext
+} from "./Slices.ts"
+
+/** Makes the session of a pass. The caller has the mutex of the list. */
+export const makePass = Effect.fnUntraced(function*(
+  context: SessionContext,
+  kind: PassKind
+): Effect.fn.Return<PassSession, SinkError> {
+  const { list, shared, store } = context
+  const complete = (yield* store.scans(list, "")).find((scan) => scan.state === "complete")
+  const isLoaded = complete !== undefined
+  // Before its first head pass, a process only knows the rows that existed when the last full scan began, and those it inserted.
+  if (isLoaded) {
+    shared.headRows ??= complete.firstRow + (yield* ScanTotals.ofScan(store, complete)).counts.inserted
+  }
+  const { nextRow: firstRow } = yield* store.find(list, [])
+  const pass: RunningPass = {
+    ...context,
+    kind,
+    headRows: shared.headRows ?? 0,
+    firstRow,
+    startedAt: yield* timestamp,
+    scan: undefined,
+    planInput: planInputOf(context, { inserts: isLoaded, updates: isLoaded }, new RowSet()),
+    state: {
+      totals: ScanTotals.none,
+      claim: undefined,
+      lastRows: new Set(),
+      isQuiet: false,
+      rowsEnd: firstRow
+    },
+    write: (slice) => writeSlice(pass, slice),
+    abandon: () => {}
+  }
+  const progress = () => ScanTotals.progressOf(pass.state.totals)
+  return {
+    isLoaded,
+    progress: Effect.sync(progress),
+    commit: (batch) =>
+      shared.mutex.withPermits(1)(Effect.suspend(() => {
+        pass.state = { ...pass.state, isQuiet: true }
+        return Effect.map(commitBatch(pass, batch), progress)
+      })),
+    // A pass has no checkpoint: it is always read from its first page.
+    restart: Effect.void,
+    giveUp: Effect.void,
+    isQuiet: Effect.sync(() => pass.state.isQuiet),
+    end: Effect.sync(() => {
+      const { lastRows, rowsEnd } = pass.state
+      if (kind !== "head" || lastRows.size === 0) return
+      shared.headEnd = lastRows
+      shared.headRows = rowsEnd
+    })
+  }
+})
+
+interface RunningPass extends OpenSession<PassState> {
+  readonly kind: PassKind
+  /** The rows below this number were known when the last complete head pass ended. */
+  readonly headRows: number
+  readonly firstRow: number
+  readonly startedAt: string
+  /** The number of the stored pass, after its first write. */
+  scan: number | undefined
+}
+
+interface PassState {
+  readonly totals: ScanTotals.ScanTotals
+  readonly claim: OwnerClaim | undefined
+  /** The rows of the last batch. */
+  readonly lastRows: ReadonlySet<number>
+  readonly isQuiet: boolean
+  /** The first unused row number after the last batch. */
+  readonly rowsEnd: number
+}
+
+const writeSlice = Effect.fnUntraced(function*(
+  pass: RunningPass,
+  slice: FoundSlice
+): Effect.fn.Return<boolean, SinkError> {
+  const { shared, state } = pass
+  const planned = plan({ ...pass.planInput, ...slice, totals: state.totals })
+  const quarantined = writtenQuarantined(planned)
+  const { counts } = state.totals
+  const totals = ScanTotals.withPages({
+    ...planned.totals,
+    sums: {},
+    digest: 0n,
+    counts: { ...planned.totals.counts, quarantined: counts.quarantined + quarantined.length }
+  }, slice)
+  const isUnchanged = planned.writes.length + planned.reappeared.length === 0
+  if (!isUnchanged && !(yield* write(pass, slice, { ...planned, quarantined, totals }))) return false
+  const rows = [...[...slice.stored.values()].map(({ row }) => row), ...planned.writes.map(({ row }) => row)]
+  pass.state = {
+    totals,
+    claim: isUnchanged ? state.claim : undefined,
+    lastRows: new Set(rows),
+    isQuiet: state.isQuiet && isUnchanged && rows.every((row) => row < pass.headRows),
+    rowsEnd: slice.nextRow + planned.writes.filter(({ isNew }) => isNew).length
+  }
+  shared.noteReadByPass(rows, totals.counts.withoutId > counts.withoutId)
+  return true
+})
+
+/** Passes read the same pages again and again, so they quarantine only records that they write. Full scans report the rest. */
+const writtenQuarantined = ({ quarantined, writes }: Plan): Plan["quarantined"] => {
+  const written = new Set(writes.map(({ raw }) => raw))
+  return quarantined.filter(({ id, raw }) => id !== undefined && written.has(raw))
+}
+
+/** Commits a plan that changes rows. Returns false, and writes nothing, if what was read for the plan has changed. */
+const write = Effect.fnUntraced(function*(
+  pass: RunningPass,
+  slice: FoundSlice,
+  { totals, ...planned }: Plan
+): Effect.fn.Return<boolean, SinkError> {
+  const { firstRow, kind, list, request, shared, startedAt, state, store } = pass
+  const commit: Omit<PassCommit, "now"> = {
+    list,
+    source: request.source,
+    personal: bindingOf(request),
+    plan: planned,
+    owner: state.claim,
+    pass: {
+      scan: pass.scan,
+      kind,
+      request: requestText(request),
+      startedAt,
+      firstRow,
+      totals: ScanTotals.toJson(totals)
+    }
+  }
+  const full = shared.full ?? (yield* storedFullScan(store, list))
+  // As a scan does: other rows would get the numbers of removed rows that the full scan has seen.
+  if (full !== undefined && full.seen.highest >= slice.nextRow) return yield* rowsRemoved(pass)
+  const changed = planned.writes.filter(({ isNew, row }) => !isNew && full?.seen.has(row) === true)
+  const committed = full === undefined || changed.length === 0
+    ? yield* store.commitPass({ ...commit, now: yield* timestamp })
+    : yield* commitCorrected(store, { full, commit, changed, slice })
+  if (committed === "outdated") return false
+  pass.scan = committed
+  return true
+})
+/** A commit that changes rows which the running full scan has seen. */
+interface SeenChange {
+  readonly full: OpenFullScan
+  readonly commit: Omit<PassCommit, "now">
+  readonly changed: ReadonlyArray<RowWrite>
+  readonly slice: FoundSlice
+}
+
+/** Commits changes of rows together with the totals of the full scan after them. */
+const commitCorrected = Effect.fnUntraced(function*(
+  store: Store,
+  change: SeenChange
+): Effect.fn.Return<number | "outdated", SinkError> {
+  const { commit, full } = change
+  const { text, totals: before } = yield* full.stored
+  const totals = correctedTotals(change, before)
+  const correction = { scan: full.scan, before: text, totals: ScanTotals.toJson(totals) }
+  const committed = yield* Effect.onError(
+    store.commitPass({ ...commit, now: yield* timestamp, correction }),
+    () => Effect.sync(full.invalidate)
+  )
+  if (committed === "outdated") full.invalidate()
+  else full.correct(totals, correction.totals)
+  return committed
+})
+
+/** Returns the running full scan in the destination, if it is not open: it was interrupted, and the next run resumes it. */
+const storedFullScan = Effect.fnUntraced(function*(
+  store: Store,
+  list: Lists.AnyList
+): Effect.fn.Return<OpenFullScan | undefined, SinkError> {
+  const running = (yield* store.scans(list, "")).find((scan) => scan.state === "running")
+  if (running === undefined) return undefined
+  const { scan, totals: text } = running
+  return {
+    scan,
+    seen: new RowSet(yield* store.seen([scan])),
+    stored: Effect.map(ScanTotals.ofScan(store, running), (totals) => ({ totals, text })),
+    correct: () => {},
+    invalidate: () => {}
+  }
+})
+
+/** Returns the totals of a scan that has seen these rows, after the rows have changed. */
+const correctedTotals = (
+  { changed, commit: { list }, slice: { stored, texts } }: SeenChange,
+  totals: ScanTotals.ScanTotals
+): ScanTotals.ScanTotals => {
+  const layout = layoutOf(list)
+  const running = new ScanTotals.RunningTotals(layout.amounts, totals)
+  for (const { hash, id, raw, row } of changed) {
+    running.remove(stored.get(id)?.hash ?? hash, amountsOfText(layout, texts.get(row) ?? raw))
+    running.add(hash, amountsOfText(layout, raw))
+  }
+  return { ...totals, digest: running.digest, sums: running.sums }
+}

@@ -1,0 +1,208 @@
+/** An open scan of a SQL destination: reads what {@link ScanState} needs, and writes what it decides, in transactions. */
+import { type Duration, Effect } from "effect"
+import { type Plan, plan } from "../plan/Plan.ts"
+import * as ScanTotals from "../plan/ScanTotals.ts"
+import type { ScanSession, SinkError } from "../port/Sink.ts"
+import { timeoutDetached } from "../port/Timeouts.ts"
+import { bindingOf } from "../store/PersonalBinding.ts"
+import type { Commit } from "../store/Store.ts"
+import { concludeScan } from "./EndOfScan.ts"
+import { type OpenScan, partOf, timestamp } from "./NextScan.ts"
+import type { OpenFullScan } from "./OpenList.ts"
+import * as ScanState from "./ScanState.ts"
+import {
+  commitBatch,
+  type FoundSlice,
+  type OpenSession,
+  planInputOf,
+  rowsRemoved,
+  type SessionContext
+} from "./Slices.ts"
+
+/** The session of a scan, and how the sink ends it. */
+interface OpenedScan {
+  readonly session: ScanSession
+  /** Commits pending unchanged batches. */
+  readonly flush: Effect.Effect<unknown, SinkError>
+  /** Commits pending unchanged batches, unless that takes too long. From then on, passes correct the stored totals. */
+  readonly close: (timeout: Duration.Input) => Effect.Effect<void>
+}
+
+const emptyPlan = { writes: [], reappeared: [], changes: [], quarantined: [] }
+
+/** Makes the session of a scan. The caller has the mutex of the list. */
+export const makeScan = (context: SessionContext, opened: OpenScan): OpenedScan => {
+  const { request, shared } = context
+  const isFull = partOf(request) === ""
+  const headEnd = isFull && opened.start !== "resumed" ? shared.headEnd : new Set<number>()
+  const scan: RunningScan = {
+    ...context,
+    opened,
+    isFull,
+    planInput: planInputOf(context, opened.emitChanges, opened.seen),
+    state: ScanState.begun(opened, headEnd),
+    full: undefined,
+    write: (slice) => writeSlice(scan, slice),
+    abandon: () => abandon(scan)
+  }
+  if (isFull) {
+    shared.openFullScan(opened.scan, opened.isNew)
+    shared.full = scan.full = asFullScan(scan)
+  }
+  const progress = () => ScanTotals.progressOf(scan.state.totals, scan.state.findings)
+  const withMutex = <A>(effect: Effect.Effect<A, SinkError>): Effect.Effect<A, SinkError> =>
+    shared.mutex.withPermits(1)(Effect.andThen(refresh(scan), effect))
+  return {
+    session: {
+      scan: opened.scan,
+      start: opened.start,
+      resumeAt: opened.resumeAt,
+      progress: Effect.sync(progress),
+      commit: (batch) => withMutex(Effect.map(Effect.suspend(() => commitBatch(scan, batch)), progress)),
+      restart: Effect.asVoid(withMutex(restart(scan))),
+      giveUp: Effect.asVoid(withMutex(giveUp(scan)))
+    },
+    flush: withMutex(flush(scan)),
+    close: (timeout) =>
+      shared.mutex.withPermits(1)(Effect.ignore(timeoutDetached(timeout)(flush(scan)))).pipe(
+        Effect.ensuring(Effect.sync(() => detach(scan)))
+      )
+  }
+}
+
+interface RunningScan extends OpenSession<ScanState.ScanState> {
+  readonly opened: OpenScan
+  readonly isFull: boolean
+  /** The scan as passes see it. Undefined for a part. */
+  full: OpenFullScan | undefined
+}
+
+const asFullScan = (scan: RunningScan): OpenFullScan => ({
+  scan: scan.opened.scan,
+  seen: scan.opened.seen,
+  stored: Effect.andThen(refresh(scan), flush(scan)).pipe(
+    Effect.map(() => ({ totals: scan.state.totals, text: scan.state.storedTotals })),
+    // This session can never commit again, so passes use what is stored.
+    Effect.tapError(({ reason }) =>
+      reason._tag === "PersonalDataChanged" ? Effect.sync(() => detach(scan)) : Effect.void
+    )
+  ),
+  correct: (totals, text) => {
+    scan.state = ScanState.withTotals(scan.state, totals, text)
+  },
+  invalidate: () => {
+    scan.state = { ...scan.state, isOutdated: true }
+  }
+})
+
+/** From now on, passes correct the stored totals instead of those of this session. */
+const detach = ({ full, shared }: RunningScan): void => {
+  if (shared.full === full) shared.full = undefined
+}
+
+/** Discards the pending batches, so that no later flush stores totals that the destination may not match. */
+const abandon = (scan: RunningScan): void => {
+  detach(scan)
+  scan.state = { ...scan.state, pendingRecords: undefined }
+}
+
+/** Plans a slice, and writes it unless it can wait. The plan and the new state are one step, which nothing can interrupt. */
+const writeSlice = (scan: RunningScan, slice: FoundSlice): Effect.Effect<boolean, SinkError> => {
+  const { planInput, state } = scan
+  // `prune` never removes the row with the highest number, so another program has removed rows.
+  if (planInput.seen.highest >= slice.nextRow) return Effect.andThen(giveUp(scan), rowsRemoved(scan))
+  const planned = plan({ ...planInput, ...slice, totals: state.totals })
+  scan.state = ScanState.afterSlice(state, slice, planned)
+  return scan.state.pendingRecords === undefined ? commitPlan(scan, slice, planned) : Effect.succeed(true)
+}
+
+const commitPlan = Effect.fnUntraced(function*(
+  scan: RunningScan,
+  { checkpoint }: FoundSlice,
+  planned: Plan
+): Effect.fn.Return<boolean, SinkError> {
+  const now = yield* timestamp
+  const end = checkpoint === null ? yield* conclude(scan, now) : undefined
+  const committed = yield* write(scan, {
+    plan: planned,
+    checkpoint: checkpoint ?? undefined,
+    now,
+    ...end === undefined ? {} : { end }
+  })
+  if (committed === "rowsRemoved") return yield* rowsRemoved(scan)
+  if (committed === "outdated" || end === undefined) return committed === "whole"
+  detach(scan)
+  if (scan.isFull) scan.shared.completeFullScan(scan.opened.scan)
+  return true
+})
+
+const conclude = (scan: RunningScan, now: string) =>
+  Effect.map(concludeScan({ ...scan, totals: scan.state.totals, now }), ({ end, heldBack }) => {
+    scan.state = { ...scan.state, findings: { ...scan.state.findings, missing: end.missing.length, heldBack } }
+    return end
+  })
+
+/** Writes a commit with the present totals. */
+const write = (scan: RunningScan, commit: Pick<Commit, "plan" | "checkpoint" | "now" | "end" | "restart">) =>
+  Effect.suspend(() => {
+    const { list, opened: { scan: number, seen }, request, state, store } = scan
+    const totals = ScanTotals.toJson(state.totals)
+    const { source } = request
+    const personal = bindingOf(request)
+    return Effect.map(
+      store.commit({
+        list,
+        scan: number,
+        source,
+        personal,
+        totals,
+        seen: seen.changed(),
+        owner: state.claim,
+        ...commit
+      }),
+      (committed) => {
+        if (committed === "outdated") return committed
+        scan.state = ScanState.afterCommit(scan.state, totals)
+        seen.markStored()
+        return committed
+      }
+    )
+  })
+
+/** Reads the totals again if a pass may have corrected them. Nothing is pending then, because a pass flushes first. */
+const refresh = (scan: RunningScan): Effect.Effect<void, SinkError> =>
+  Effect.suspend(() => scan.state.isOutdated ? readTotals(scan) : Effect.void)
+
+const readTotals = Effect.fnUntraced(function*(scan: RunningScan): Effect.fn.Return<void, SinkError> {
+  const { list, opened, store } = scan
+  yield* store.takeOver(list.label)
+  const stored = (yield* store.scansFrom(list, opened.scan)).find((row) => row.scan === opened.scan)
+  if (stored === undefined) return yield* rowsRemoved(scan)
+  scan.state = ScanState.withTotals(scan.state, yield* ScanTotals.ofScan(store, stored), stored.totals)
+})
+
+/** Commits pending unchanged batches. */
+const flush = (scan: RunningScan): Effect.Effect<unknown, SinkError> =>
+  Effect.suspend(() => {
+    const { checkpoint, pendingRecords } = scan.state
+    return pendingRecords === undefined
+      ? Effect.void
+      : Effect.flatMap(timestamp, (now) => write(scan, { plan: emptyPlan, checkpoint, now }))
+  })
+
+const restart = (scan: RunningScan) =>
+  Effect.flatMap(timestamp, (now) => {
+    scan.state = ScanState.restarted(scan.state)
+    scan.opened.seen.clear()
+    return Effect.onError(
+      write(scan, { plan: emptyPlan, checkpoint: undefined, now, restart: true }),
+      () => Effect.sync(() => detach(scan))
+    )
+  })
+
+/** Ends the scan as incomplete. */
+const giveUp = (scan: RunningScan) =>
+  Effect.flatMap(timestamp, (now) => {
+    const end = { state: "incomplete", certificate: undefined, missing: [], forget: [] } as const
+    return write(scan, { plan: emptyPlan, checkpoint: undefined, now, end })
+  }).pipe(Effect.ensuring(Effect.sync(() => detach(scan))))
