@@ -84,8 +84,8 @@ export {
   type ScanKind,
   type ScanProgress,
   type ScanRequest,
-  type ScanSession,
   type ScanStart,
+  type Session,
   Sink,
   SinkError
 } from "./port/Sink.ts"

@@ -9,8 +9,8 @@ import {
   type PassSummary,
   type PersonalRule,
   type ScanEvent,
-  type ScanSession,
   type ScanSummary,
+  type Session,
   type SinkError,
   type SourceGuard
 } from "@payments/copy"
@@ -105,7 +105,7 @@ export const makeListLoop = <R>(options: ListOptions<R>) => {
     })
 
   /** Opens the session of a full scan, which may fill columns first. */
-  const opening = <E, R2>(session: Effect.Effect<ScanSession, E, R2>): Effect.Effect<ScanSession, E, R2> =>
+  const opening = <E, R2>(session: Effect.Effect<Session, E, R2>): Effect.Effect<Session, E, R2> =>
     Effect.tap(longStep(session), (opened) => Effect.sync(() => void (openScan = opened.scan)))
 
   /** Runs a scan or a pass as soon as there is a place. Fails if the destination has to be opened again. */

@@ -88,7 +88,7 @@ export interface PersonalBinding {
   readonly rule: string
   /**
    * What the destination has stored for the rule, if an earlier version of this program wrote it in another form. The first commit
-   * replaces it: otherwise nobody would know which fields the texts of this version have.
+   * replaces it, because the stored form says which fields the texts have.
    */
   readonly before?: string | undefined
   readonly edition: number
@@ -101,8 +101,8 @@ export interface ScanProgress extends Counts {
   /** Rows that were not marked missing, because they are too many at once. */
   readonly heldBack: number
   /**
-   * Records of a full scan that are new to the destination, although the scan returned them after a record on the last page of
-   * the last head pass. They show that the list is not served newest first. 0 if no head pass ended before the scan began.
+   * New records that a full scan has read after a record on the last page of the last head pass. They show that the list is not
+   * served newest first. 0 if no head pass ended before the scan began.
    */
   readonly behindHead: number
   /** The number of records with each undocumented field, by its path. */
@@ -112,8 +112,8 @@ export interface ScanProgress extends Counts {
 }
 
 /**
- * Whether the scan is resumed, or why it is a new one. `overtaken`: since the interruption of the last scan, another program
- * has written parts of the list (or for a part, the whole list), so the records that the scan has read may be outdated.
+ * Whether the scan is resumed, or why it is a new one. `overtaken`: another program has written parts of the list (or for a part,
+ * the whole list) since the last scan was interrupted. What that scan has read may be outdated.
  */
 export type ScanStart = "resumed" | "first" | "afterComplete" | "otherRequest" | "overtaken" | "afterFailure"
 
@@ -137,9 +137,9 @@ export interface Filling {
   readonly rows: number
 }
 
-/** An open scan of a list, or of a part of one. */
-export interface ScanSession {
-  /** The number of the scan, which increases within a destination. */
+/** An open scan of a list or of a part of one, or an open pass. */
+export interface Session {
+  /** The number of the scan, which increases within a destination. 0 for a pass, which gets one only if it writes. */
   readonly scan: number
   readonly start: ScanStart
   /** {@inheritDoc ScanPreview.resumeAt} */
@@ -154,29 +154,28 @@ export interface ScanSession {
   readonly restart: Effect.Effect<void, SinkError>
   /** Ends a scan that cannot be completed. Committed rows stay, and the next run begins a new scan. */
   readonly giveUp: Effect.Effect<void, SinkError>
+  /**
+   * Only of a pass. A pass has no checkpoint and no certificate, marks no row missing, and writes nothing if no record is new or
+   * changed.
+   */
+  readonly pass?: {
+    /** Whether a full scan of the list is complete. Before that, a pass reads nothing that the full scan will not read. */
+    readonly isLoaded: boolean
+    /**
+     * Whether the last batch had nothing new or changed, and only rows that are older than the last complete head pass. A pass
+     * or scan that was interrupted may have left out records behind a newer row.
+     */
+    readonly isQuiet: Effect.Effect<boolean>
+    /** Ends a pass that has read all its pages. Full scans compare the last page of a head pass with the list's order. */
+    readonly end: Effect.Effect<void>
+  }
 }
 
-/** The kind of a traversal that writes: a full scan (of the whole list or a part of it), or a pass. */
+/** What reads a list into a destination: a full scan (of the whole list or a part of it), or a pass. */
 export type ScanKind = "full" | PassKind
 
 /** A pass reads some pages of a list between two full scans: from the first page on, or the last days. */
 export type PassKind = "head" | "window"
-
-/**
- * An open pass over a list. It writes new and changed records, but has no checkpoint and no certificate, and marks no row
- * missing. It writes nothing if no record is new or changed.
- */
-export interface PassSession extends Pick<ScanSession, "progress" | "commit" | "restart" | "giveUp"> {
-  /** Whether a full scan of the list is complete. Before that, a pass reads nothing that the full scan will not read. */
-  readonly isLoaded: boolean
-  /**
-   * Whether the last batch had nothing new or changed, and no row that was inserted after the last complete head pass: behind
-   * such a row, there may be records that are not stored, because another pass or a full scan was interrupted.
-   */
-  readonly isQuiet: Effect.Effect<boolean>
-  /** Ends a pass that has read all its pages. Full scans compare the last page of a head pass with the list's order. */
-  readonly end: Effect.Effect<void>
-}
 
 /** The stopped head passes of a destination. They stay stopped, in all processes, until {@link resume}. */
 export interface HeadPasses {
@@ -242,11 +241,11 @@ export class Sink extends Context.Service<Sink, {
       list: Lists.AnyList,
       kind: PassKind,
       request: ScanRequest
-    ) => Effect.Effect<PassSession, SinkError, Scope.Scope>
+    ) => Effect.Effect<Session, SinkError, Scope.Scope>
     readonly head: HeadPasses
   }
   /** Opens a scan of a locked list. Resumes the last scan if it was interrupted. */
-  readonly begin: (list: Lists.AnyList, request: ScanRequest) => Effect.Effect<ScanSession, SinkError, Scope.Scope>
+  readonly begin: (list: Lists.AnyList, request: ScanRequest) => Effect.Effect<Session, SinkError, Scope.Scope>
   /**
    * Publishes the rows of a locked list after its scan, or the scans of its parts, are complete. Only destinations whose
    * commits do not publish the rows, such as rendered files, have something to do.

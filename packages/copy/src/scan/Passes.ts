@@ -6,10 +6,10 @@ import { type Lists, Monotonic, type Page, PaymentsApi, type PaymentsError, type
 import { Duration, Effect, type Scope } from "effect"
 import {
   type PassKind,
-  type PassSession,
   type ScanProgress,
   type ScanRequest,
   type ScanStart,
+  type Session,
   Sink,
   type SinkError
 } from "../port/Sink.ts"
@@ -91,7 +91,7 @@ export const headPass = (context: PassContext, quietPages: number): PassEffect =
             const [elapsed, progress] = yield* Effect.timed(session.commit(batch))
             guard.noteCommit(one.records.length)
             yield* emit({ _tag: "Committed", list: name, kind: "head", before, progress, retries, elapsed })
-            quiet = (yield* session.isQuiet) ? quiet + 1 : 0
+            quiet = (yield* session.pass?.isQuiet ?? Effect.succeed(true)) ? quiet + 1 : 0
             if (quiet >= quietPages) return retries
           }
         }
@@ -148,7 +148,7 @@ const withSession = Effect.fn("Export.pass")(function*(
   { emit, list, request, rule, source }: PassContext,
   kind: PassKind,
   read: (
-    session: PassSession,
+    session: Session,
     makePassGuard: (isWhole: boolean) => MerchantGuard,
     convert: Traversal["convert"]
   ) => Effect.Effect<number, PaymentsError | SinkError, PaymentsApi | Sink>
@@ -159,7 +159,7 @@ const withSession = Effect.fn("Export.pass")(function*(
   if (passes === undefined || inspect === undefined) return noPass(kind, list)
   const personal = yield* openPersonal({ location, personal: inspect.personal }, rule)
   const session = yield* passes.begin(list, kind, { ...request, personal: personal.binding })
-  if (!session.isLoaded) return noPass(kind, list)
+  if (session.pass?.isLoaded !== true) return noPass(kind, list)
   const { limit } = request
   const { name } = list
   const preview = { owner: yield* inspect.owner, resumeAt: undefined }
@@ -177,7 +177,7 @@ const withSession = Effect.fn("Export.pass")(function*(
     (isWhole) => makeGuard({ name, kind, limit, isWhole, api, location, inspect, preview, rebind: false, source }),
     toReadPage(list, personal.redactorOf(list))
   )
-  yield* session.end
+  yield* session.pass.end
   forgetCommits(source, name, kind)
   const { inserted, pages, quarantined, records, returned, updated } = yield* session.progress
   return {

@@ -14,7 +14,7 @@ import {
 } from "@payments/core"
 import { type Cause, Duration, Effect, Exit, Pull, Queue, type Scope, Stream } from "effect"
 import { countPath } from "../plan/ScanTotals.ts"
-import type { Batch, OwnerClaim, Part, ScanKind, ScanProgress, ScanSession, Sink, SinkError } from "../port/Sink.ts"
+import type { Batch, OwnerClaim, Part, ScanKind, ScanProgress, Session, Sink, SinkError } from "../port/Sink.ts"
 import { type Backlog, backlogOf } from "./Backlog.ts"
 import { maxBufferedRecords, type MerchantGuard } from "./MerchantGuard.ts"
 import type { PageGate } from "./PageGate.ts"
@@ -55,9 +55,6 @@ const maxUndecided = Duration.toMillis("5 seconds")
 export interface LastProgress {
   at: number | undefined
 }
-
-/** The functions of a session, of a scan or a pass, that a traversal uses. */
-type Session = Pick<ScanSession, "progress" | "commit" | "restart" | "giveUp">
 
 /** The state of a running scan, or of a pass over a part of a list. */
 export interface Traversal {

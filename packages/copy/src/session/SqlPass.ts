@@ -8,7 +8,7 @@ import { layoutOf } from "../plan/Columns.ts"
 import { amountsOfText, type Plan, plan, type RowWrite } from "../plan/Plan.ts"
 import { RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
-import type { OwnerClaim, PassKind, PassSession, SinkError } from "../port/Sink.ts"
+import type { OwnerClaim, PassKind, Session, SinkError } from "../port/Sink.ts"
 import { bindingOf } from "../store/PersonalBinding.ts"
 import type { PassCommit, Store } from "../store/Store.ts"
 import { requestText, timestamp } from "./NextScan.ts"
@@ -26,7 +26,7 @@ import {
 export const makePass = Effect.fnUntraced(function*(
   context: SessionContext,
   kind: PassKind
-): Effect.fn.Return<PassSession, SinkError> {
+): Effect.fn.Return<Session, SinkError> {
   const { list, shared, store } = context
   const complete = (yield* store.scans(list, "")).find((scan) => scan.state === "complete")
   const isLoaded = complete !== undefined
@@ -55,7 +55,9 @@ export const makePass = Effect.fnUntraced(function*(
   }
   const progress = () => ScanTotals.progressOf(pass.state.totals)
   return {
-    isLoaded,
+    scan: 0,
+    start: "afterComplete",
+    resumeAt: undefined,
     progress: Effect.sync(progress),
     commit: (batch) =>
       shared.mutex.withPermits(1)(Effect.suspend(() => {
@@ -65,13 +67,16 @@ export const makePass = Effect.fnUntraced(function*(
     // A pass has no checkpoint: it is always read from its first page.
     restart: Effect.void,
     giveUp: Effect.void,
-    isQuiet: Effect.sync(() => pass.state.isQuiet),
-    end: Effect.sync(() => {
-      const { lastRows, rowsEnd } = pass.state
-      if (kind !== "head" || lastRows.size === 0) return
-      shared.headEnd = lastRows
-      shared.headRows = rowsEnd
-    })
+    pass: {
+      isLoaded,
+      isQuiet: Effect.sync(() => pass.state.isQuiet),
+      end: Effect.sync(() => {
+        const { lastRows, rowsEnd } = pass.state
+        if (kind !== "head" || lastRows.size === 0) return
+        shared.headEnd = lastRows
+        shared.headRows = rowsEnd
+      })
+    }
   }
 })
 

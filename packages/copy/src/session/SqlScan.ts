@@ -2,7 +2,7 @@
 import { type Duration, Effect } from "effect"
 import { type Plan, plan } from "../plan/Plan.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
-import type { ScanSession, SinkError } from "../port/Sink.ts"
+import type { Session, SinkError } from "../port/Sink.ts"
 import { timeoutDetached } from "../port/Timeouts.ts"
 import { bindingOf } from "../store/PersonalBinding.ts"
 import type { Commit } from "../store/Store.ts"
@@ -21,7 +21,7 @@ import {
 
 /** The session of a scan, and how the sink ends it. */
 interface OpenedScan {
-  readonly session: ScanSession
+  readonly session: Session
   /** Commits pending unchanged batches. */
   readonly flush: Effect.Effect<unknown, SinkError>
   /** Commits pending unchanged batches, unless that takes too long. From then on, passes correct the stored totals. */

@@ -9,13 +9,12 @@ import {
   type Owner,
   type OwnerClaim,
   type PassKind,
-  type PassSession,
   type PersonalState,
   type Problem,
   type ScanPreview,
   type ScanProgress,
   type ScanRequest,
-  type ScanSession
+  type Session
 } from "../port/Sink.ts"
 
 /** The parameters of each type of request. */
@@ -65,8 +64,8 @@ export interface SinkResponses {
   readonly freshness: ReadonlyArray<ListFreshness>
   readonly overview: Overview
   /** The number of the session is the number of the request. */
-  readonly begin: Pick<ScanSession, "scan" | "start" | "resumeAt"> & { readonly progress: ScanProgress }
-  readonly beginPass: Pick<PassSession, "isLoaded"> & { readonly progress: ScanProgress }
+  readonly begin: Pick<Session, "scan" | "start" | "resumeAt"> & { readonly progress: ScanProgress }
+  readonly beginPass: { readonly isLoaded: boolean; readonly progress: ScanProgress }
   readonly isQuiet: boolean
   readonly endPass: void
   readonly headProblem: string | undefined

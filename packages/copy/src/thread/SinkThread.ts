@@ -5,7 +5,7 @@ import { Cause, Context, Effect, Exit, Fiber, Layer, Scope } from "effect"
 import { parentPort } from "node:worker_threads"
 import * as Destination from "../destination/Destination.ts"
 import { fromError } from "../port/ErrorMessage.ts"
-import { type PassSession, type ScanSession, Sink, type SinkError } from "../port/Sink.ts"
+import { type Session, Sink, type SinkError } from "../port/Sink.ts"
 import { collectGarbage } from "./GarbageCollection.ts"
 import {
   isLarge,
@@ -22,7 +22,7 @@ import {
 const fibers = new Map<number, Fiber.Fiber<unknown, SinkError>>()
 const scopes = new Map<number, Scope.Closeable>()
 const sinks = new Map<number, Sink["Service"]>()
-const sessions = new Map<number, ScanSession | PassSession>()
+const sessions = new Map<number, Session>()
 
 const responseOf = (id: number, exit: Exit.Exit<unknown, SinkError>): SinkResponse => {
   if (Exit.isSuccess(exit)) return { id, value: exit.value }
@@ -77,7 +77,8 @@ const beginPass = Effect.fnUntraced(function*(
 ) {
   const session = yield* (yield* passesOf(sink)).begin(listOf(list), kind, request)
   sessions.set(id, session)
-  return { isLoaded: session.isLoaded, progress: yield* session.progress } satisfies SinkResponses["beginPass"]
+  const { isLoaded = false } = session.pass ?? {}
+  return { isLoaded, progress: yield* session.progress } satisfies SinkResponses["beginPass"]
 })
 
 /** Returns the open resource with that number. */
@@ -87,10 +88,10 @@ const findOpen = <A>(opened: ReadonlyMap<number, A>, number: number): Effect.Eff
     return found === undefined ? Effect.die(new Error("it is not open")) : Effect.succeed(found)
   })
 
-const findPass = (number: number): Effect.Effect<PassSession> =>
+const findPass = (number: number) =>
   Effect.flatMap(
     findOpen(sessions, number),
-    (session) => "end" in session ? Effect.succeed(session) : Effect.die("the session is no pass")
+    ({ pass }) => pass === undefined ? Effect.die("the session is no pass") : Effect.succeed(pass)
   )
 
 /** Returns the inspection of a sink. Every sink in this thread has it; only stdout, which never runs here, has none. */

@@ -80,11 +80,16 @@ const make = Effect.fnUntraced(function*(
         Effect.map(
           requestResource("beginPass", { sink, list: name, kind, request: scanRequest }),
           ([session, { isLoaded, progress }]) => ({
-            isLoaded,
+            scan: 0,
+            start: "afterComplete",
+            resumeAt: undefined,
             ...sessionOver(session, progress),
             // A pass stays usable after its end, so only a stopped thread can fail here.
-            isQuiet: Effect.orDie(request("isQuiet", { session })),
-            end: Effect.orDie(request("endPass", { session }))
+            pass: {
+              isLoaded,
+              isQuiet: Effect.orDie(request("isQuiet", { session })),
+              end: Effect.orDie(request("endPass", { session }))
+            }
           })
         ),
       head: {

@@ -12,7 +12,7 @@ import { afterAll, beforeAll } from "vitest"
 import { moveConsumer } from "../../src/ask/Consumers.ts"
 import { prune } from "../../src/ask/Retention.ts"
 import { verify } from "../../src/ask/Verify.ts"
-import { type ScanSession, Sink, type SinkError } from "../../src/port/Sink.ts"
+import { type Session, Sink, type SinkError } from "../../src/port/Sink.ts"
 import * as PostgresSink from "../../src/postgres/PostgresSink.ts"
 import { openScanner, type ScanEvent } from "../../src/scan/Scan.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
@@ -169,13 +169,9 @@ const versionsIn = (texts: ReadonlyArray<string>): ReadonlyArray<readonly [id: s
 
 /** Records the commits of a sink in the model. */
 const recorded = (model: Model, sink: Layer.Layer<Sink, SinkError>): Layer.Layer<Sink, SinkError> => {
-  const recordedSession = <Session extends Pick<ScanSession, "commit">>(
-    kind: "full" | "pass",
-    session: Session
-  ): Session => ({
+  const recordedSession = (kind: "full" | "pass", session: Session): Session => ({
     ...session,
-    commit: (batch: Parameters<ScanSession["commit"]>[0]) =>
-      model.record(kind, batch.records.map(({ text }) => text), session.commit(batch))
+    commit: (batch) => model.record(kind, batch.records.map(({ text }) => text), session.commit(batch))
   })
   return Layer.effect(
     Sink,
