@@ -54,7 +54,10 @@ if (version[0] < ${oldestNode.major} || (version[0] == ${oldestNode.major} && ve
 const source = (file: string) => join(import.meta.dirname, "../../packages/copy/src", file)
 
 /** The entry points of the threads and child processes of a program. */
-export const threads = { SinkThread: source("thread/SinkThread.ts"), QueryProcess: source("sqlite/QueryProcess.ts") }
+export const threads = {
+  SinkThread: source("destination/SinkThread.ts"),
+  QueryProcess: source("sqlite/QueryProcess.ts")
+}
 
 /**
  * Returns the options of a build that writes the launcher `dist/NAME.js` and the bundle of `src/main.ts` of the app in `folder`.

@@ -288,7 +288,7 @@ const checkCommand = <R>({ api, noReloads }: Services<R>) =>
 const destinationOf = ({ name, to }: Source, runner: string | undefined) =>
   to === undefined
     ? Layer.effect(Sink, Effect.die(new Error(`the source ${name} has no destination`)))
-    : Destination.layer(to._tag === "Postgres" ? { ...to, runner } : to)
+    : Destination.layer(runner === undefined ? to : { ...to, runner })
 
 const httpAt = (server: Services<never>["server"], access: Access, wanted: number) => {
   const { host, token } = access

@@ -39,7 +39,7 @@ export {
 export { ChangesBeginLater, current, MissingRowsRemoved, pointAt, type PointInTime } from "./ask/PointInTime.ts"
 export { query } from "./ask/Query.ts"
 export * as Questions from "./ask/Questions.ts"
-export { type HeldBack, prune, type Pruned, type Retention } from "./ask/Retention.ts"
+export { type HeldBack, prune, pruneAll, type Pruned, type Retention } from "./ask/Retention.ts"
 export {
   type Difference,
   exportedLists,
@@ -121,6 +121,7 @@ export {
 export { requestOf } from "./sqlite/ChildRequest.ts"
 export { ProcessStart, startAhead } from "./sqlite/FileQuery.ts"
 export { lockFile } from "./sqlite/SqliteClient.ts"
+export { type Dialect, sqliteDialect } from "./statement/Dialect.ts"
 export type { QueryResult } from "./statement/QueryResult.ts"
 export { QueryError } from "./statement/Statement.ts"
 export { suggestion, type UnknownName, unknownName } from "./statement/Suggestion.ts"

@@ -9,7 +9,8 @@ import {
   queryExcerpt,
   type QueryResult,
   Questions,
-  requirePosition
+  requirePosition,
+  sqliteDialect
 } from "@payments/copy"
 import { Lists } from "@payments/core"
 import { DateTime, Effect, Schema, type Scope, Stream } from "effect"
@@ -116,7 +117,7 @@ const answerIn = (
 ) =>
   visibility.pseudonyms === undefined
     ? Questions.answer(destination, question, { month })
-    : Effect.flatMap(Questions.statementOf("Sqlite", question, { month }), ({ parameters, sql }) =>
+    : Effect.flatMap(Questions.statementOf(sqliteDialect, question, { month }), ({ parameters, sql }) =>
       queryExcerpt(destination, sql, visibility, parameters))
 
 const longestQuery = "30 seconds"

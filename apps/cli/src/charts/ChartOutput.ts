@@ -1,5 +1,5 @@
 /** Writes the result of a query as a chart in the terminal, as a page, and as an SVG file. */
-import { type Cell, type Destination, printable, replaceFile, systemCodeOf, writeProblem } from "@payments/copy"
+import { type Cell, Destination, printable, replaceFile, systemCodeOf, writeProblem } from "@payments/copy"
 import { CommandExit, ExitCode, grouped, printOrEnd, requireOutput, usage } from "@payments/program"
 import { DateTime, Effect, FileSystem, Stream } from "effect"
 import { basename, dirname, join, resolve, sep } from "node:path"
@@ -128,12 +128,12 @@ export const checkFiles = Effect.fnUntraced(
     if (files.length === 2 && files[0]?.path === files[1]?.path) {
       return yield* usage("--html and --svg name the same file.")
     }
-    if (destination._tag === "Postgres") return
-    const copy = yield* realPath(destination._tag === "Sqlite" ? destination.file : destination.folder)
+    const { place } = Destination.operations(destination)
+    if (!place.isLocal) return
+    const copy = yield* realPath(place.path)
     for (const { flag, path } of files) {
       // The files of a database that SQLite adds have its name, `-` and a suffix.
-      const isOfCopy = path === copy ||
-        path.startsWith(destination._tag === "Sqlite" ? `${copy}-` : withSeparator(copy))
+      const isOfCopy = path === copy || path.startsWith(place.path === place.file ? `${copy}-` : withSeparator(copy))
       if (isOfCopy) return yield* usage(`${flag} names a file of the copy that the query reads. Name another file.`)
     }
   }

@@ -127,9 +127,9 @@ const sidesOf = Effect.fnUntraced(function*(destinations: ReadonlyArray<string>,
       Effect.flatMap(
         Destination.parse(text),
         (destination): Effect.Effect<Destination.StoredDestination, CommandExit> =>
-          destination._tag === "Stdout"
-            ? usage("An export to - (stdout) stores nothing. Name a database or a folder of files.")
-            : Effect.succeed(destination)
+          Destination.isStored(destination)
+            ? Effect.succeed(destination)
+            : usage("An export to - (stdout) stores nothing. Name a database or a folder of files.")
       )
   )
 })

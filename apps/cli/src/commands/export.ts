@@ -115,7 +115,7 @@ export const exportCommand = <R>(
         concurrency: setting({ name: "concurrency", text: input.concurrency }, undefined, wholeNumber(1, 64)),
         service: Layer.build(api)
       })
-      const isStored = destination._tag !== "Stdout"
+      const isStored = Destination.isStored(destination)
       if (!isStored || input.format === "json") yield* requireOutput
       const next = nextOf({ ...input, source: yield* SourceFlag, config: yield* ConfigFlag })
       const output: ExportOutput = { isStored, format: input.format, next }
@@ -192,7 +192,7 @@ const destinationFor = Effect.fnUntraced(function*(
   names: ReadonlyArray<Lists.ListName>
 ) {
   const destination = yield* toDestination(input.to)
-  const conflict = destination._tag === "Stdout" ? conflictOf(input, names) : undefined
+  const conflict = Destination.isStored(destination) ? undefined : conflictOf(input, names)
   return conflict === undefined ? destination : yield* usage(conflict)
 })
 

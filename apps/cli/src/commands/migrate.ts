@@ -32,8 +32,9 @@ export const migrateCommand = Command.make(
       : from < version
       ? `tables${would} migrated from version ${from} to version ${version}`
       : `${additions.join(", ")}${would} added`
+    const { location, rendered, shown } = Destination.operations(destination)
     // The format of rendered files has nothing to do with the tables.
-    const name = destination._tag === "Files" ? `file:${destination.folder}` : Destination.shown(destination)
+    const name = rendered === undefined ? shown : location
     yield* print(`${printable(name)}: ${done}\n`)
   })
 ).pipe(

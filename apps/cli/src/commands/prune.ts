@@ -1,5 +1,5 @@
 /** `payments prune`: removes old changes, scans, missing rows and rendered files from a destination. */
-import { Destination, type HeldBack, type Pruned } from "@payments/copy"
+import { Destination, type HeldBack, pruneAll, type Pruned } from "@payments/copy"
 import {
   checkAll,
   duration,
@@ -61,20 +61,20 @@ export const pruneCommand = Command.make(
     const keepChanges = flags.keepChanges ?? source?.keepChanges
     const keepScans = flags.keepScans ?? source?.keepScans
     const keepMissing = flags.keepMissing ?? source?.keepMissing
-    const isFolder = destination._tag === "Files"
-    if (flags.keepSnapshots !== undefined && !isFolder) {
+    const { rendered } = Destination.operations(destination)
+    if (flags.keepSnapshots !== undefined && rendered === undefined) {
       return yield* usage(
         "--keep-snapshots is for a folder of files (file:FOLDER). Other destinations have no snapshots."
       )
     }
-    const keepSnapshots = flags.keepSnapshots ?? (isFolder ? destination.keepSnapshots : undefined)
+    const keepSnapshots = rendered === undefined ? undefined : flags.keepSnapshots ?? destination.keepSnapshots
     if ([keepChanges, keepScans, keepMissing, keepSnapshots].every((keep) => keep === undefined)) {
       return yield* usage(
         "There is nothing to remove: give --keep-changes, --keep-scans, --keep-missing or --keep-snapshots."
       )
     }
     yield* requireOutput
-    const { changes, generation, rows, scans, snapshots } = yield* Destination.pruneAll(destination, {
+    const { changes, generation, rows, scans, snapshots } = yield* pruneAll(destination, {
       keepChanges,
       keepScans,
       keepMissing,

@@ -200,7 +200,9 @@ const printAnswer = Effect.fnUntraced(function*(outputs: Outputs, asked: Asked) 
     return yield* writeChart(outputs, result, {
       title: titleOf(asked),
       description: amountsNote,
-      sql: Questions.withValues(yield* Questions.statementOf(destination._tag, question, parameters)),
+      sql: Questions.withValues(
+        yield* Questions.statementOf(Destination.operations(destination).dialect, question, parameters)
+      ),
       chart: top === undefined ? question.chart : { ...question.chart, isOverTime: false },
       notes: ages.map(ageText),
       emptyMessage: noRows,

@@ -30,7 +30,7 @@ const addCommand = Command.make(
     ),
     invoicesBaseUrl: textFlag("invoices-base-url", "URL", "address of invoices, without /v1; default: --base-url"),
     account: textFlag("account", "NAME", "a name for the account whose data this is"),
-    to: textFlag("to", "DESTINATION", "sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet"),
+    to: textFlag("to", "DESTINATION", Destination.forms("options")),
     keyStdin: Flag.Boolean("key-stdin").pipe(
       Flag.withDescription("read the key from standard input"),
       Flag.withDefault(false)
@@ -149,10 +149,9 @@ const destinationText = Effect.fnUntraced(function*(text: string) {
     Destination.parse(text, "argument"),
     ({ problem }) => new Destination.DestinationError({ problem: `--to: ${problem}` })
   )
-  if (destination._tag === "Stdout") return yield* usage("--to: stdout (-) stores nothing.")
-  if (destination._tag === "Postgres") return text
-  const [, scheme = "", path = "", query = ""] = /^([a-z]+):([^?]*)(.*)$/s.exec(text) ?? []
-  return `${scheme}:${resolve(path)}${query}`
+  if (!Destination.isStored(destination)) return yield* usage("--to: stdout (-) stores nothing.")
+  const { place } = Destination.operations(destination)
+  return place.isLocal ? text.replace(`:${place.path}`, () => `:${resolve(place.path)}`) : text
 })
 
 /** Splits a command into arguments as a shell does. A command that needs a shell is run by one. */

@@ -10,8 +10,7 @@ import {
   ruleWords,
   type Verified,
   verify,
-  verifyAgainstApi,
-  verifyFiles
+  verifyAgainstApi
 } from "@payments/copy"
 import { Lists, PaymentsApi } from "@payments/core"
 import {
@@ -62,7 +61,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
           verified: yield* Effect.forEach(lists, (list) => verify(reader, list))
         }
       }))
-      const files = destination._tag === "Files" ? yield* verifyFiles(destination.folder) : []
+      const files = yield* Destination.operations(destination).rendered?.verify ?? Effect.succeed([])
       const isRewriting = files.some(({ kind }) => kind === "outdated") &&
         (yield* Effect.scoped(Effect.flatMap(Destination.reader(destination), (reader) => reader.personal))).rewriting
       const compared = service === undefined ? [] : yield* compare(destination, personal).pipe(Effect.provide(service))

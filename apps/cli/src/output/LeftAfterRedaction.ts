@@ -1,6 +1,5 @@
 /** Where personal data can still be after an erasure or a rewrite, and what to do about it. */
-import type { Destination, Maintenance } from "@payments/copy"
-import { Lists } from "@payments/core"
+import { Destination, type Maintenance } from "@payments/copy"
 import { grouped, logLine } from "@payments/program"
 import { Effect } from "effect"
 import { logWrapped } from "./Output.ts"
@@ -18,27 +17,16 @@ export interface Left {
 /** Returns what is left to do. */
 export const leftAfter = Effect.fnUntraced(
   function*(destination: Destination.StoredDestination, { consumerStates }: Pick<Maintenance, "consumerStates">) {
+    const { place, rendered } = Destination.operations(destination)
     const left: Left = {
       consumers: (yield* consumerStates).filter(({ lag }) => lag !== 0)
         .map(({ lag = null, name }) => ({ consumer: name, lag })),
-      vacuum: destination._tag === "Postgres" ? vacuumIn(destination.url.schema) : null,
-      rendered: destination._tag === "Files"
+      vacuum: place.isLocal ? null : place.cleaning,
+      rendered: rendered !== undefined
     }
     return left
   }
 )
-
-/** The tables that have personal data, other than those of the lists. */
-const otherTables = ["changes", "quarantine", "scans"]
-
-const vacuumIn = (schema: string): string => {
-  const quoted = /^[a-z_][a-z0-9_]*$/.test(schema) ? schema : `"${schema.replaceAll("\"", "\"\"")}"`
-  const tables = [...Lists.all.map(({ label }) => label.replaceAll("-", "_")), ...otherTables]
-  // The planner's statistics contain values of columns. ANALYZE replaces them, and then their old versions can be removed.
-  return `VACUUM (FULL, ANALYZE) ${
-    [...tables.map((table) => `${quoted}.${table}`), "pg_catalog.pg_statistic"].join(", ")
-  };`
-}
 
 /** Says what is left to do. */
 export const logLeft = Effect.fnUntraced(function*({ consumers, rendered, vacuum }: Left) {

@@ -7,6 +7,7 @@ import {
   makeSourceGuard,
   openPersonal,
   type PersonalRule,
+  pruneAll,
   Sink,
   type SinkError,
   whilePersonalDataChanges
@@ -220,7 +221,7 @@ export const pruning = (
   if (to === undefined || [keepChanges, keepMissing, keepScans].every((keep) => keep === undefined)) return Effect.never
   const once = Effect.gen(function*() {
     if (!(yield* isActive)) return
-    const { changes, rows, scans } = yield* Destination.pruneAll(to, { keepChanges, keepScans, keepMissing })
+    const { changes, rows, scans } = yield* pruneAll(to, { keepChanges, keepScans, keepMissing })
     const heldBack = [...changes.heldBack, ...rows.heldBack]
     yield* Effect.annotateLogs(Effect.logInfo("pruned"), {
       changes: changes.removed,
@@ -261,17 +262,4 @@ const makeCharts = (sink: Sink["Service"], source: string, status: Status["Servi
 }
 
 /** The location of a destination before it is open, for people. It has no password. */
-export const locationOf = ({ to }: Source): string => {
-  switch (to?._tag) {
-    case undefined:
-      return ""
-    case "Sqlite":
-      return `sqlite:${to.file}`
-    case "Files":
-      return `file:${to.folder}`
-    case "Postgres": {
-      const { database, host, schema } = to.url
-      return `postgres://${host ?? ""}/${encodeURIComponent(database ?? "")}?schema=${encodeURIComponent(schema)}`
-    }
-  }
-}
+export const locationOf = ({ to }: Source): string => to === undefined ? "" : Destination.operations(to).location

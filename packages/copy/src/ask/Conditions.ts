@@ -4,8 +4,8 @@
  * an absent field, so `null` selects both. Values are parameters of the statement, so none can become SQL.
  */
 import type { Lists } from "@payments/core"
-import type { StoredDestination } from "../destination/DestinationUrl.ts"
 import { type Column, columnsOf, storable } from "../plan/Columns.ts"
+import type { Dialect } from "../statement/Dialect.ts"
 
 /** A condition on a field. */
 export type FieldCondition =
@@ -33,7 +33,7 @@ export interface SqlCondition {
 
 /** Returns the SQL of a condition on the records of a list, or why there is none. */
 export const sqlCondition = (
-  kind: StoredDestination["_tag"],
+  dialect: Dialect,
   list: Lists.AnyList,
   condition: FieldCondition
 ): SqlCondition | string => {
@@ -56,8 +56,8 @@ export const sqlCondition = (
       ? { sql: (parameter) => `${not}(${isNull} OR ${name} = ${parameter})`, value }
       : { sql: () => `${not}(${isNull})`, value: undefined }
   }
-  if (operator === "~") return { sql: contains(kind, column), value: storable(value) }
-  const operand = operandOf(kind, column, condition)
+  if (operator === "~") return { sql: contains(dialect, column), value: storable(value) }
+  const operand = operandOf(dialect, column, condition)
   return operand === undefined
     ? `${condition.path.header} is ${
       column.kind === "integer" ? "a whole number: give one of at most 64 bits" : "true or false: compare with = or !="
@@ -85,14 +85,13 @@ interface Compared {
 
 /** Returns the SQL of the value that a column is compared with; undefined if its type cannot have this value or operator. */
 const operandOf = (
-  kind: StoredDestination["_tag"],
+  dialect: Dialect,
   column: Column,
   { isText, operator, value }: Compared
 ): Pick<SqlCondition, "sql"> | undefined => {
   switch (column.kind) {
     case "text":
-      // PostgreSQL compares in the order of its locale unless the statement says otherwise.
-      return { sql: (parameter) => kind === "Postgres" ? `${parameter} COLLATE "C"` : parameter }
+      return { sql: dialect.inByteOrder }
     case "integer":
       return isText || integerOf(value) === undefined
         ? undefined
@@ -119,11 +118,5 @@ const integerOf = (text: string): string | undefined => {
 }
 
 /** Returns the condition that a column contains the text of a parameter, in upper or lower case. */
-export const contains =
-  (kind: StoredDestination["_tag"], { kind: type, name }: Column) => (parameter: string): string => {
-    const text = type === "text" ? name : `CAST(${name} AS TEXT)`
-    return kind === "Postgres"
-      ? `strpos(lower(${text}), lower(${parameter})) > 0`
-      // `lower` folds the case of ASCII letters only. It is much faster than `folded`, so it folds the texts of only ASCII.
-      : `instr(CASE WHEN length(${text}) = octet_length(${text}) THEN lower(${text}) ELSE folded(${text}) END, folded(${parameter})) > 0`
-  }
+export const contains = (dialect: Dialect, { kind, name }: Column) => (parameter: string): string =>
+  dialect.contains(kind === "text" ? name : `CAST(${name} AS TEXT)`, parameter)

@@ -7,10 +7,7 @@
  */
 import { Lists } from "@payments/core"
 import { Effect, Redacted, type Scope, Stream } from "effect"
-import { join } from "node:path"
 import * as Destination from "../destination/Destination.ts"
-import { shown } from "../destination/DestinationUrl.ts"
-import { copyFile } from "../files/FileSink.ts"
 import { columnsOf, tableOf } from "../plan/Columns.ts"
 import type { SinkError } from "../port/Sink.ts"
 import { pseudonymOnce } from "../rule/Pseudonym.ts"
@@ -77,12 +74,7 @@ export const queryExcerpt = Effect.fnUntraced(function*(
   const refusal = statementProblem(sql)
   if (refusal !== undefined) return yield* new QueryError({ problem: refusal })
   const tables = yield* existing(destination, mentionedIn(sql, excerptTables(excerpt)))
-  const location = shown(destination)
-  const file = destination._tag === "Sqlite"
-    ? destination.file
-    : destination._tag === "Files"
-    ? join(destination.folder, copyFile)
-    : undefined
+  const { dialect, shown: location, sqliteFile: file } = Destination.operations(destination)
   const child = yield* startProcess
   yield* request(child, location, {
     type: "excerpt",
@@ -98,7 +90,7 @@ export const queryExcerpt = Effect.fnUntraced(function*(
       yield* Effect.scoped(Effect.gen(function*() {
         const { rows } = yield* queryOpened(
           destination,
-          `SELECT ${table.columns.map(expressionOf).join(", ")} FROM ${table.table}`
+          `SELECT ${table.columns.map(dialect.forExcerpt).join(", ")} FROM ${table.table}`
         )
         yield* Stream.runForEach(
           rows,
@@ -150,11 +142,3 @@ const existing = (destination: Destination.StoredDestination, tables: ReadonlyAr
       }))
     return found.flat()
   }))
-
-/** PostgreSQL's expression for a column. A time gets the form that it has in SQLite. */
-const expressionOf = ({ kind, name }: ExcerptColumn): string =>
-  kind === "json"
-    ? `"${name}"::text`
-    : kind === "time"
-    ? `to_char(${name} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
-    : `"${name}"`

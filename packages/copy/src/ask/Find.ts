@@ -155,7 +155,7 @@ export const findInCopy = (
       })))).filter(({ columns }) => columns.length > 0)
     if (tables.length === 0) return []
     const condition: Condition = comparison === "contains"
-      ? (column) => contains(destination._tag, column)("$1")
+      ? (column) => contains(Destination.operations(destination).dialect, column)("$1")
       : pseudonym === undefined
       ? isEqual
       : isEqualOrPseudonym

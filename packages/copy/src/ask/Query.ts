@@ -4,17 +4,10 @@
  * statement.
  */
 import { Effect, type Scope } from "effect"
-import { join } from "node:path"
-import { reader } from "../destination/Destination.ts"
-import type { StoredDestination } from "../destination/DestinationUrl.ts"
-import { copyFile } from "../files/FileSink.ts"
+import { operations, reader, type StoredDestination } from "../destination/Destination.ts"
 import type { SinkError } from "../port/Sink.ts"
-import { queryFile } from "../sqlite/FileQuery.ts"
 import type { QueryResult } from "../statement/QueryResult.ts"
 import { QueryError, statementProblem } from "../statement/Statement.ts"
-
-/** Loads the driver only when a destination needs it. */
-const postgres = Effect.promise(() => import("../postgres/PostgresQuery.ts"))
 
 /**
  * Runs a statement over a destination that exists. Tables of a PostgreSQL schema need no schema name before theirs. The
@@ -37,19 +30,8 @@ export const queryOpened = (
   parameters: ReadonlyArray<string> = []
 ): Effect.Effect<QueryResult, SinkError | QueryError, Scope.Scope> =>
   Effect.suspend(() => {
-    const refusal = statementProblem(sql)
-    if (refusal !== undefined) return Effect.fail(new QueryError({ problem: refusal }))
-    switch (destination._tag) {
-      case "Sqlite":
-        return queryFile({ file: destination.file, location: `sqlite:${destination.file}`, sql, parameters })
-      case "Files":
-        return queryFile({
-          file: join(destination.folder, copyFile),
-          location: `file:${destination.folder}`,
-          sql,
-          parameters
-        })
-      case "Postgres":
-        return Effect.flatMap(postgres, (module) => module.query(destination.url, sql, parameters))
-    }
+    const problem = statementProblem(sql)
+    return problem === undefined
+      ? operations(destination).query(sql, parameters)
+      : Effect.fail(new QueryError({ problem }))
   })

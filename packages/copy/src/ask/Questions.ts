@@ -7,9 +7,10 @@
  */
 import { Days, Lists } from "@payments/core"
 import { Effect, type Scope, String } from "effect"
-import type { StoredDestination } from "../destination/DestinationUrl.ts"
+import { operations, type StoredDestination } from "../destination/Destination.ts"
 import { layoutOf } from "../plan/Columns.ts"
 import type { SinkError } from "../port/Sink.ts"
+import type { Dialect } from "../statement/Dialect.ts"
 import type { QueryResult } from "../statement/QueryResult.ts"
 import { QueryError } from "../statement/Statement.ts"
 import { type FieldCondition, type SqlCondition, sqlCondition } from "./Conditions.ts"
@@ -37,7 +38,7 @@ export interface Question {
   readonly chart: { readonly x: ReadonlyArray<string>; readonly y: string; readonly isOverTime: boolean }
   /** The status of the records that count; undefined if those of every status do. */
   readonly status: string | undefined
-  /** Returns the statement. `sum` is {@link exactSumIn} of the database. */
+  /** Returns the statement. `sum` is `exactSum` of the database's `Dialect`. */
   readonly sql: (sum: (column: string) => string, options?: QuestionOptions) => string
 }
 
@@ -189,16 +190,9 @@ export interface Statement {
   readonly parameters: ReadonlyArray<string>
 }
 
-/**
- * Returns a function that makes the SQL of the exact sum of a column. With `exact_sum`, Node would keep some 90 bytes for each value
- * until the statement ends, so a question about ten million records would need more memory than a query may.
- */
-export const exactSumIn = (kind: StoredDestination["_tag"]) => (column: string): string =>
-  kind === "Postgres" ? `sum(${column})` : `from_halves(sum(${column} >> 32), sum(${column} & ${2 ** 32 - 1}))`
-
-/** Returns the statement that {@link answer} runs in a database of this kind. Fails if the list has no column for a condition. */
+/** Returns the statement that {@link answer} runs in a database with this SQL. Fails if the list has no column for a condition. */
 export const statementOf = (
-  kind: StoredDestination["_tag"],
+  dialect: Dialect,
   { list, sql }: Question,
   { isLargestFirst, month, where = [] }: QuestionParameters = {}
 ): Effect.Effect<Statement, QueryError> =>
@@ -206,13 +200,13 @@ export const statementOf = (
     const parameters = month === undefined ? [] : [month]
     const conditions: Array<string> = []
     for (const condition of where) {
-      const found: SqlCondition | string = sqlCondition(kind, list, condition)
+      const found: SqlCondition | string = sqlCondition(dialect, list, condition)
       if (typeof found === "string") return Effect.fail(new QueryError({ problem: found }))
       if (found.value !== undefined) parameters.push(found.value)
       conditions.push(found.sql(`$${parameters.length}`))
     }
     return Effect.succeed({
-      sql: sql(exactSumIn(kind), {
+      sql: sql(dialect.exactSum, {
         hasMonth: month !== undefined,
         conditions,
         ...isLargestFirst === undefined ? {} : { isLargestFirst }
@@ -232,6 +226,6 @@ export const answer = (
   parameters: QuestionParameters = {}
 ): Effect.Effect<QueryResult, SinkError | QueryError, Scope.Scope> =>
   Effect.flatMap(
-    statementOf(destination._tag, question, parameters),
+    statementOf(operations(destination).dialect, question, parameters),
     (statement) => query(destination, statement.sql, statement.parameters)
   )

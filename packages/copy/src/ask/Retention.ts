@@ -5,7 +5,8 @@
  * a scan or pass that gets a removed record again inserts it as a new one. It may be killed at any moment.
  */
 import { Lists } from "@payments/core"
-import { DateTime, Duration, Effect } from "effect"
+import { DateTime, Duration, Effect, type FileSystem, type Path } from "effect"
+import { maintenance as openMaintenance, operations, type StoredDestination } from "../destination/Destination.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { ChangeNeeds, ChooseChanges, ChooseRows, Maintenance, OldChange, OldRow } from "../store/Store.ts"
 
@@ -75,6 +76,38 @@ export const prune = Effect.fnUntraced(function*(
   // An earlier run may have been killed before it emptied the log.
   if (!isDryRun) yield* maintenance.emptyLog
   return pruned
+})
+
+/** What to keep of a destination. */
+export interface DestinationRetention extends Retention {
+  /** How many earlier snapshots of a list a folder of files keeps. Other destinations have none. */
+  readonly keepSnapshots?: number | undefined
+}
+
+/**
+ * Removes what is older from a destination, as {@link prune} does. Where files are rendered, it then renders the lists again whose
+ * rows were removed.
+ */
+export const pruneAll = Effect.fnUntraced(function*(
+  destination: StoredDestination,
+  { keepSnapshots, ...retention }: DestinationRetention
+): Effect.fn.Return<
+  Pruned & { readonly snapshots: { readonly removedFiles: number } },
+  SinkError,
+  FileSystem.FileSystem | Path.Path
+> {
+  const pruned = yield* Effect.scoped(
+    Effect.flatMap(openMaintenance(destination), (opened) => prune(opened, retention))
+  )
+  const { rendered } = operations(destination)
+  const removedFiles = rendered === undefined || keepSnapshots === undefined
+    ? 0
+    : yield* rendered.prune(keepSnapshots, retention.isDryRun ?? false)
+  // An earlier run may have been killed after it removed rows and before it rendered.
+  if (rendered !== undefined && retention.keepMissing !== undefined && retention.isDryRun !== true) {
+    yield* rendered.renderAgain("prune", keepSnapshots)
+  }
+  return { ...pruned, snapshots: { removedFiles } }
 })
 
 const pruneRows = Effect.fnUntraced(function*(

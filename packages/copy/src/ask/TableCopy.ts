@@ -100,7 +100,7 @@ const refuse = (problem: string) => new TableCopyError({ problem, needsStart: fa
 const copy = Effect.fnUntraced(
   function*({ consumer, from, startAgain = false, table = "payments", to }: TableCopyOptions) {
     const source = yield* Effect.mapError(Destination.parse(from, "environment"), ({ message }) => refuse(message))
-    if (source._tag === "Stdout") return yield* refuse("from: an export to - (stdout) stores nothing.")
+    if (!Destination.isStored(source)) return yield* refuse("from: an export to - (stdout) stores nothing.")
     const url = parse(to)
     if (Result.isFailure(url)) return yield* refuse(`to: ${url.failure}`)
     const maintenance = yield* Destination.maintenance(source)

@@ -1,117 +1,65 @@
 /**
- * A sink in a worker thread (`SinkThread.ts`), so that parsing, comparing, hashing and writing overlap with fetching and
+ * A sink in a worker thread (`ServedSink.ts`), so that parsing, comparing, hashing and writing overlap with fetching and
  * checking the next pages. Calls, cancellations and closes are delivered in order, so the sink behaves as one in the calling
  * thread.
  */
 import { Effect, Layer, type Scope } from "effect"
-import { existsSync } from "node:fs"
-import { extname } from "node:path"
 import { Worker } from "node:worker_threads"
-import { shown, type StoredDestination } from "../destination/DestinationUrl.ts"
 import { systemProblem } from "../filesystem/SystemProblem.ts"
 import { toError } from "../port/ErrorMessage.ts"
-import { type Batch, Denied, type ScanProgress, Sink, SinkError } from "../port/Sink.ts"
+import { Denied, type ScanProgress, Sink, SinkError } from "../port/Sink.ts"
+import { transferred } from "./BatchMessage.ts"
 import { collectGarbage } from "./GarbageCollection.ts"
 import {
-  fromBatch,
-  fromDestination,
+  type Description,
+  fromDescription,
+  fromParameter,
+  opener,
+  resources,
   type SinkRequest,
-  type SinkRequests,
-  type SinkResponse,
-  type SinkResponses,
-  transferred
-} from "./SinkMessages.ts"
+  type SinkResponse
+} from "./SinkCalls.ts"
 
-/** The code of the thread. It is next to this file: as a source, in the package, and in a program's bundle. */
-const threadFile = new URL(`./SinkThread${extname(new URL(import.meta.url).pathname)}`, import.meta.url)
-
-/** Whether the thread's code exists. A bundler leaves it out unless it is configured as an entry. */
-export const isAvailable = (): boolean => existsSync(threadFile)
+/** A destination that the thread opens. */
+export interface Served {
+  /** The file of the thread, which calls `serve`. */
+  readonly file: URL
+  /** What `serve` opens. It is copied, so it cannot contain `Redacted`. */
+  readonly message: unknown
+  /** The destination's location, for the error of a thread that cannot start. */
+  readonly location: string
+}
 
 /** A sink that writes into the destination in the worker thread. */
-export const layer = (destination: StoredDestination): Layer.Layer<Sink, SinkError> =>
-  Layer.effect(Sink, make(destination))
-
-const make = Effect.fnUntraced(function*(
-  destination: StoredDestination
-): Effect.fn.Return<Sink["Service"], SinkError, Scope.Scope> {
-  const { request, requestResource } = yield* acquireThread
-  const [sink, location] = yield* requestResource("open", { destination: fromDestination(destination) }).pipe(
-    Effect.catchDefect((defect) => {
-      const problem = systemProblem(defect)
-      return problem === undefined
-        ? Effect.die(defect)
-        : new SinkError({ location: shown(destination), reason: new Denied({ problem }) })
-    })
+export const layer = ({ file, location, message }: Served): Layer.Layer<Sink, SinkError> =>
+  Layer.effect(
+    Sink,
+    Effect.gen(function*() {
+      const thread = yield* acquireThread(file)
+      const sink = yield* callOf(thread, opener, () => {})("open", [message])
+      return sink as Sink["Service"] // the thread describes its own sink
+    }).pipe(
+      Effect.catchDefect((defect) => {
+        const problem = systemProblem(defect)
+        return problem === undefined
+          ? Effect.die(defect)
+          : new SinkError({ location, reason: new Denied({ problem }) })
+      })
+    )
   )
-  /** Makes the functions that scans and passes have in common. */
-  const sessionOver = (session: number, before: ScanProgress) => {
-    let progress = before
-    const trackProgress = (response: Effect.Effect<ScanProgress, SinkError>) =>
-      Effect.tap(response, (now) => Effect.sync(() => void (progress = now)))
-    return {
-      progress: Effect.sync(() => progress),
-      commit: (batch: Batch) => {
-        const message = fromBatch(batch)
-        return trackProgress(request("commit", { session, batch: message }, transferred(message)))
-      },
-      restart: Effect.asVoid(trackProgress(request("restart", { session }))),
-      giveUp: request("giveUp", { session })
-    }
-  }
-  return Sink.of({
-    location,
-    lock: ({ name }, onLocked) => Effect.asVoid(requestResource("lock", { sink, list: name, onLocked })),
-    inspect: {
-      scan: ({ name }, scanRequest) => request("preview", { sink, list: name, request: scanRequest }),
-      owner: request("owner", { sink }),
-      personal: request("personal", { sink }),
-      hasAny: ({ name }, ids) => request("hasAny", { sink, list: name, ids }),
-      freshness: (lists, source) => request("freshness", { sink, lists: lists.map(({ name }) => name), source }),
-      overview: ({ name }) => request("overview", { sink, list: name })
-    },
-    begin: ({ name }, scanRequest) =>
-      Effect.map(
-        requestResource("begin", { sink, list: name, request: scanRequest }),
-        ([session, begun]) => ({ ...begun, ...sessionOver(session, begun.progress) })
-      ),
-    passes: {
-      begin: ({ name }, kind, scanRequest) =>
-        Effect.map(
-          requestResource("beginPass", { sink, list: name, kind, request: scanRequest }),
-          ([session, { isLoaded, progress }]) => ({
-            scan: 0,
-            start: "afterComplete",
-            resumeAt: undefined,
-            ...sessionOver(session, progress),
-            // A pass stays usable after its end, so only a stopped thread can fail here.
-            pass: {
-              isLoaded,
-              isQuiet: Effect.orDie(request("isQuiet", { session })),
-              end: Effect.orDie(request("endPass", { session }))
-            }
-          })
-        ),
-      head: {
-        problem: ({ name }) => request("headProblem", { sink, list: name }),
-        stop: ({ name }, problem) => request("stopHead", { sink, list: name, problem }),
-        resume: ({ name }) => request("resumeHead", { sink, list: name })
-      }
-    },
-    publish: ({ name }) => request("publish", { sink, list: name })
-  })
-})
+
+type Result = Extract<SinkResponse, { readonly value: unknown }>
 
 /** A worker thread. */
 interface Thread {
   readonly worker: Worker
   /** The number of open sinks. Without any, the thread does not keep the process alive. */
   sinks: number
-  /** The number of the last request. */
+  /** The number of the last call. */
   lastId: number
-  /** The requests without a response, by their number. */
-  readonly pending: Map<number, (response: Effect.Effect<unknown, SinkError>) => void>
-  /** The defect of all further requests, after the thread has ended. */
+  /** The calls without a response, by their number. */
+  readonly pending: Map<number, (response: Effect.Effect<Result, SinkError>) => void>
+  /** The defect of all further calls, after the thread has ended. */
   ended: Effect.Effect<never> | undefined
 }
 
@@ -121,9 +69,9 @@ interface Thread {
  */
 let current: Thread | undefined
 
-const start = (): Thread => {
+const start = (file: URL): Thread => {
   // node:sqlite would print a warning that it is experimental.
-  const worker = new Worker(threadFile, { execArgv: ["--disable-warning=ExperimentalWarning"] })
+  const worker = new Worker(file, { execArgv: ["--disable-warning=ExperimentalWarning"] })
   const thread: Thread = { worker, sinks: 0, lastId: 0, pending: new Map(), ended: undefined }
   const end = (problem: unknown) => {
     if (current === thread) current = undefined
@@ -135,7 +83,7 @@ const start = (): Thread => {
     const { id } = response
     const resume = thread.pending.get(id)
     thread.pending.delete(id)
-    if ("value" in response) resume?.(Effect.succeed(response.value))
+    if ("value" in response) resume?.(Effect.succeed(response))
     else if ("error" in response) resume?.(Effect.fail(toError(response.error)))
     else resume?.(Effect.die(new Error(response.defect)))
   })
@@ -144,11 +92,11 @@ const start = (): Thread => {
   return thread
 }
 
-/** Starts the thread if necessary and returns functions that send requests to it. Uses the thread until the scope closes. */
-const acquireThread = Effect.map(
+/** Starts the thread if necessary. Uses it until the scope closes. */
+const acquireThread = (file: URL) =>
   Effect.acquireRelease(
     Effect.sync(() => {
-      const thread = current ??= start()
+      const thread = current ??= start(file)
       if (thread.sinks++ === 0) thread.worker.ref()
       return thread
     }),
@@ -156,42 +104,49 @@ const acquireThread = Effect.map(
       Effect.sync(() => {
         if (--thread.sinks === 0) thread.worker.unref()
       })
-  ),
-  (thread) => {
-    const send = <Type extends keyof SinkRequests>(
-      id: number,
-      type: Type,
-      parameters: SinkRequests[Type],
-      transfer: ReadonlyArray<ArrayBuffer> = []
-    ) =>
-      Effect.callback<unknown, SinkError>((resume) => {
-        if (thread.ended !== undefined) return resume(thread.ended)
-        thread.pending.set(id, resume)
-        thread.worker.postMessage({ id, type, parameters }, transfer)
-        if (transfer.length > 0) collectGarbage()
-        return Effect.sync(() => {
-          thread.pending.delete(id)
-          thread.worker.postMessage({ id, type: "cancel" } satisfies SinkRequest)
-        })
-      }) as Effect.Effect<SinkResponses[Type], SinkError> // the thread sends this response to this type of request
-    const request = <Type extends keyof SinkRequests>(
-      type: Type,
-      parameters: SinkRequests[Type],
-      transfer?: ReadonlyArray<ArrayBuffer>
-    ) => Effect.suspend(() => send(++thread.lastId, type, parameters, transfer))
-    /** Requests a resource that stays open until the scope closes. Returns its number and the response. */
-    const requestResource = <Type extends "open" | "lock" | "begin" | "beginPass">(
-      type: Type,
-      parameters: SinkRequests[Type]
-    ) =>
-      Effect.suspend(() => {
-        const opened = ++thread.lastId
+  )
+
+/** Sends a call, and cancels it if it is interrupted. */
+const send = (thread: Thread, request: Exclude<SinkRequest, { readonly path: "cancel" }>) =>
+  Effect.callback<Result, SinkError>((resume) => {
+    if (thread.ended !== undefined) return resume(thread.ended)
+    const { id, parameters } = request
+    const transfer = parameters.flatMap((one) => one.type === "batch" ? transferred(one.batch) : [])
+    thread.pending.set(id, resume)
+    thread.worker.postMessage(request, transfer)
+    if (transfer.length > 0) collectGarbage()
+    return Effect.sync(() => {
+      thread.pending.delete(id)
+      thread.worker.postMessage({ id, path: "cancel" } satisfies SinkRequest)
+    })
+  })
+
+/** Returns a function that calls the members of an object. `note` gets the progress after a call. */
+const callOf =
+  (thread: Thread, target: number, note: (progress: ScanProgress | undefined) => void) =>
+  (path: string, parameters: ReadonlyArray<unknown>): Effect.Effect<unknown, SinkError, Scope.Scope> =>
+    Effect.suspend(() => {
+      const id = ++thread.lastId
+      const sent = send(thread, { id, target, path, parameters: parameters.map(fromParameter) })
+      return resources.has(path)
         // If the thread has ended, it has no resource to close, so the error of the close is ignored.
-        return Effect.addFinalizer(() => Effect.ignoreCause(request("close", { opened }))).pipe(
-          Effect.andThen(send(opened, type, parameters)),
-          Effect.map((response) => [opened, response] as const)
-        )
-      })
-    return { request, requestResource }
-  }
-)
+        ? Effect.addFinalizer(() => Effect.ignoreCause(Effect.scoped(callOf(thread, opener, () => {})("close", [id]))))
+          .pipe(
+            Effect.andThen(sent),
+            Effect.map((response) => openedIn(thread, response))
+          )
+        : Effect.map(sent, ({ progress, value }) => {
+          note(progress)
+          return value
+        })
+    })
+
+/** Makes the object that a call has opened. The progress of a session is that after its last call, without another one. */
+const openedIn = (thread: Thread, { id, progress: before, value }: Result): unknown => {
+  let progress = before
+  const call = callOf(thread, id, (now) => progress = now)
+  return fromDescription(
+    value as Description, // the response to the call of a resource
+    (path, parameters) => path === "progress" ? Effect.sync(() => progress) : call(path, parameters)
+  )
+}

@@ -197,4 +197,23 @@ describe("a destination's text", () => {
       )
       assert.notInclude(inspect(destination, { depth: 9 }), "p/w")
     }))
+
+  it.effect("is carried to a thread, with a password that is redacted on both sides", () =>
+    Effect.gen(function*() {
+      const texts = [
+        "sqlite:a.db",
+        "file:a?format=csv&compress=gzip",
+        "postgres://u:p%40ss@h:1/d?schema=s&sslmode=require"
+      ]
+      for (const text of texts) {
+        const destination = yield* Destination.parse(text, "environment")
+        assert(Destination.isStored(destination))
+        const back = Destination.fromMessage(structuredClone(Destination.toMessage(destination)))
+        assert.deepEqual(back, destination)
+        assert.notInclude(JSON.stringify(back), "p@ss")
+        if (back._tag === "Postgres") {
+          assert.strictEqual(back.url.password === undefined ? "" : Redacted.value(back.url.password), "p@ss")
+        }
+      }
+    }))
 })

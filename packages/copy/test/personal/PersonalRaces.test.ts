@@ -1,3 +1,4 @@
+import * as NodeServices from "@effect/platform-node/NodeServices"
 /** Erasures next to exports that read and write the same records, and the locks that keep them apart in PostgreSQL. */
 import { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
@@ -11,6 +12,7 @@ import { Effect, Fiber, Layer, Redacted, type Scope } from "effect"
 import { basename, join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import {
+  Destination,
   erase,
   keepAll,
   openScanner,
@@ -27,7 +29,6 @@ import { openStore as openPostgresStore } from "../../src/postgres/PostgresStore
 import { makeSink } from "../../src/session/SqlSink.ts"
 import { openMaintenance, openStore } from "../../src/sqlite/SqliteStore.ts"
 import type { Store } from "../../src/store/Store.ts"
-import * as ThreadedSink from "../../src/thread/ThreadedSink.ts"
 import type { RedactedDestination } from "./RedactionTest.ts"
 
 let server: PostgresServer
@@ -56,7 +57,8 @@ interface RacedDestination extends Pick<RedactedDestination, "layer" | "open"> {
 
 const destinations: ReadonlyArray<readonly [string, RacedDestination]> = [
   ["sqlite:FILE", {
-    layer: (folder) => ThreadedSink.layer({ _tag: "Sqlite", file: join(folder, "payments.db") }),
+    layer: (folder) =>
+      Layer.provide(Destination.layer({ _tag: "Sqlite", file: join(folder, "payments.db") }), NodeServices.layer),
     open: (folder) => openMaintenance(join(folder, "payments.db"), "here"),
     store: (folder) => openStore(join(folder, "payments.db"), "here")
   }],

@@ -11,7 +11,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { moveConsumer } from "../../src/ask/Consumers.ts"
-import { prune } from "../../src/ask/Retention.ts"
+import { prune, pruneAll } from "../../src/ask/Retention.ts"
 import { verify } from "../../src/ask/Verify.ts"
 import * as FileSink from "../../src/files/FileSink.ts"
 import { verifyFiles } from "../../src/files/VerifyFiles.ts"
@@ -307,7 +307,7 @@ describe("a folder of files", () => {
         const destination = { _tag: "Files", folder, format: FileSink.defaultFormat } as const
         const pruneTo = (keep: number, isDryRun = false) =>
           Effect.map(
-            Destination.pruneAll(destination, { keepSnapshots: keep, isDryRun }),
+            pruneAll(destination, { keepSnapshots: keep, isDryRun }),
             ({ snapshots }) => snapshots.removedFiles
           )
         assert.strictEqual(yield* pruneTo(4), 0)
@@ -337,7 +337,7 @@ describe("payments prune in a folder of files, killed before it rendered", () =>
         // Without the rendering that follows.
         yield* removeMissing(yield* Destination.maintenance(destination))
         if (next === "the next prune") {
-          const { rows } = yield* Destination.pruneAll(destination, { keepMissing: Duration.zero })
+          const { rows } = yield* pruneAll(destination, { keepMissing: Duration.zero })
           assert.strictEqual(rows.removed, 0)
         } else {
           yield* Effect.scoped(

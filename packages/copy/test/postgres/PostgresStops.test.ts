@@ -1,3 +1,4 @@
+import * as NodeServices from "@effect/platform-node/NodeServices"
 /** Programs that hang in a transaction, or that are interrupted during a commit, do not block other programs for long. */
 import { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
@@ -8,14 +9,13 @@ import { briefTimes, query, recordsOf, urlOf } from "@payments/testkit/postgres/
 import { Deferred, Effect, Fiber, Layer } from "effect"
 import { randomUUID } from "node:crypto"
 import { afterAll, beforeAll } from "vitest"
-import { scan, type ScanOptions, SinkError } from "../../src/index.ts"
+import { Destination, scan, type ScanOptions, SinkError } from "../../src/index.ts"
 import { Unavailable } from "../../src/port/Sink.ts"
 import { connect, type PostgresClient } from "../../src/postgres/PostgresClient.ts"
 import * as Lease from "../../src/postgres/PostgresLease.ts"
 import { migrate, quoted } from "../../src/postgres/PostgresSchema.ts"
 import { settingsOf } from "../../src/postgres/PostgresSettings.ts"
 import * as PostgresSink from "../../src/postgres/PostgresSink.ts"
-import * as ThreadedSink from "../../src/thread/ThreadedSink.ts"
 
 let server: PostgresServer
 beforeAll(async () => void (server = await startServer()))
@@ -31,7 +31,8 @@ const run = (schema: string, options: ScanOptions = {}, sink = unthreaded) =>
   )
 
 /** The sink as the programs use it. */
-const threaded = (schema: string) => ThreadedSink.layer({ _tag: "Postgres", url: urlOf(server, schema) })
+const threaded = (schema: string) =>
+  Layer.provide(Destination.layer({ _tag: "Postgres", url: urlOf(server, schema) }), NodeServices.layer)
 
 /** A connection of another program. */
 const otherConnection = Effect.suspend(() =>

@@ -191,7 +191,7 @@ describe.each(["sqlite", "postgres"] as const)("answers from %s", (kind) => {
             : [{ path, operator, value, isText: false }]
           const question = Questions.questions.find((candidate) => candidate.name === name)
           assert.isDefined(question, name)
-          return Questions.statementOf(destination._tag, question, { where })
+          return Questions.statementOf(Destination.operations(destination).dialect, question, { where })
         }
         const parameters: Array<string> = []
         const counts = yield* Effect.forEach(cases, ([name, field, operator, value], index) =>
@@ -222,7 +222,7 @@ describe.each(["sqlite", "postgres"] as const)("answers from %s", (kind) => {
           ]
         )
         // Every documented table and column exists. One statement reads them all, and runs all questions, because SQLite needs a process for each statement.
-        const sum = Questions.exactSumIn(destination._tag)
+        const sum = Destination.operations(destination).dialect.exactSum
         const described = tables.map(({ columns, name }) =>
           `SELECT '${name}' AS name, count(*) AS n FROM (SELECT ${
             columns.map((column) => column.name).join(", ")

@@ -9,13 +9,13 @@ import { Deferred, Effect, Fiber, Layer, Stream } from "effect"
 import { copyFileSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { verify } from "../../src/ask/Verify.ts"
+import * as Destination from "../../src/destination/Destination.ts"
 import * as FileSink from "../../src/files/FileSink.ts"
 import { verifyFiles } from "../../src/files/VerifyFiles.ts"
 import type { ScanStart, Sink, SinkError } from "../../src/port/Sink.ts"
 import { type ListScanner, openScanner, type ScanEvent, type ScanOptions, scanParts } from "../../src/scan/Scan.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
 import { openReader } from "../../src/sqlite/SqliteStore.ts"
-import * as ThreadedSink from "../../src/thread/ThreadedSink.ts"
 import { ChangingList, layerOver } from "../session/ChangingList.ts"
 
 const days = ["2024-05-01", "2024-05-02", "2024-05-03"]
@@ -339,7 +339,7 @@ it.live("passes run in the thread of the sink", () =>
   Effect.gen(function*() {
     const file = join(yield* temporaryFolder, "payments.db")
     const list = new ChangingList(diceOf(seed, "thread"), { order: "newest", cursors: "keyset" }, 20, days)
-    const sink = ThreadedSink.layer({ _tag: "Sqlite", file })
+    const sink = Layer.provide(Destination.layer({ _tag: "Sqlite", file }), NodeServices.layer)
     const scanner = yield* openIn(Layer.merge(layerOver(list), sink), { limit: 5 })
     yield* scanner.full
     list.insert(2)

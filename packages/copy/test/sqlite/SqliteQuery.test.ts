@@ -1,8 +1,8 @@
 import { assert, it } from "@effect/vitest"
 import { DatabaseSync } from "node:sqlite"
-import { exactSumIn } from "../../src/ask/Questions.ts"
 import { functionOptions } from "../../src/sqlite/SqliteClient.ts"
 import { begin, type Connection } from "../../src/sqlite/SqliteQuery.ts"
+import { sqliteDialect } from "../../src/statement/Dialect.ts"
 
 it("adds exactly for a question without calling JavaScript for each row, because Node keeps the values until the end", () => {
   const db = new DatabaseSync(":memory:")
@@ -19,7 +19,7 @@ it("adds exactly for a question without calling JavaScript for each row, because
   // SQLite has no literal for the least integer.
   const literal = (value: bigint | null) => value === least ? `${least + 1n} - 1` : String(value)
   const rows = groups.flatMap((values, group) => values.map((value) => `(${group}, ${literal(value)})`))
-  const sql = `SELECT ${exactSumIn("Sqlite")("column2")} FROM (VALUES ${
+  const sql = `SELECT ${sqliteDialect.exactSum("column2")} FROM (VALUES ${
     rows.join(", ")
   }) GROUP BY column1 ORDER BY column1`
   const cells = begin(connection, sql).next().map(([cell]) => cell)

@@ -1,6 +1,5 @@
 /** Checks a destination without writing into it: its state, whether it can be written, and the space on its disk. */
 import {
-  copyFile,
   denialProblem,
   Destination,
   freshnessOf,
@@ -13,7 +12,7 @@ import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { existsSync } from "node:fs"
 import { statfs } from "node:fs/promises"
-import { dirname, join, resolve } from "node:path"
+import { dirname, resolve } from "node:path"
 import { ExitCode } from "../outcome/ExitCode.ts"
 import { failed, failedWith, type Finding, ok, skipped, warning } from "./Finding.ts"
 
@@ -44,9 +43,7 @@ export const checkState = (
   })).pipe(
     Effect.catch((error) =>
       Effect.succeed(
-        (error.reason._tag === "NotADestination" && error.reason.isEmpty === true) ||
-          // An export creates the folder of files, but not the folder of a database.
-          (to._tag === "Files" && error.reason._tag === "Failed" && error.reason.code === "ENOENT")
+        Destination.isAbsent(to, error)
           ? ok(check, `${error.location}: does not exist yet; the first scan creates it`)
           : failedWith(check, error)
       )
@@ -56,28 +53,27 @@ export const checkState = (
 /** Whether an export could write into the destination. */
 export const checkWritable = (to: Destination.StoredDestination): Effect.Effect<Finding> => {
   const name = "writable"
-  if (to._tag === "Postgres") {
-    return Effect.promise(() => import("@payments/copy/postgres")).pipe(
-      Effect.flatMap(({ accessProblem }) => accessProblem(to.url)),
-      Effect.match({
-        onFailure: (error) => failedWith(name, error),
-        onSuccess: (reason) =>
-          reason === undefined
-            ? ok(name, "the user has the privileges")
-            : failedWith(name, new SinkError({ location: Destination.shown(to), reason }))
-      })
-    )
-  }
-  return Effect.sync(() => {
-    const file = resolve(to._tag === "Sqlite" ? to.file : join(to.folder, copyFile))
-    const folder = dirname(file)
-    const denial = denialProblem([{ path: file }, { path: folder }])
-    if (denial !== undefined) return failed(name, ExitCode.destination, denial.replace(/\.$/, ""), undefined, "Denied")
-    // A folder of files is created with its parents, a database's folder is not.
-    return to._tag === "Sqlite" && !existsSync(folder)
-      ? failed(name, ExitCode.destination, `${printable(folder)} does not exist`, "Create it first.", "ENOENT")
-      : ok(name, `${printable(folder)} can be written`)
-  })
+  const { place, shown } = Destination.operations(to)
+  return place.isLocal
+    ? Effect.sync(() => fileFinding(name, place))
+    : Effect.match(place.accessProblem, {
+      onFailure: (error) => failedWith(name, error),
+      onSuccess: (reason) =>
+        reason === undefined
+          ? ok(name, "the user has the privileges")
+          : failedWith(name, new SinkError({ location: shown, reason }))
+    })
+}
+
+const fileFinding = (name: string, place: { readonly path: string; readonly file: string }): Finding => {
+  const file = resolve(place.file)
+  const folder = dirname(file)
+  const denial = denialProblem([{ path: file }, { path: folder }])
+  if (denial !== undefined) return failed(name, ExitCode.destination, denial.replace(/\.$/, ""), undefined, "Denied")
+  // A folder of files is created with its parents, a database's folder is not.
+  return place.path === place.file && !existsSync(folder)
+    ? failed(name, ExitCode.destination, `${printable(folder)} does not exist`, "Create it first.", "ENOENT")
+    : ok(name, `${printable(folder)} can be written`)
 }
 
 const mebibyte = 1024 * 1024
@@ -89,10 +85,11 @@ const fewSpace = 1024 * mebibyte
 /** Whether the disk of the destination has space. */
 export const checkSpace = (to: Destination.StoredDestination): Effect.Effect<Finding> => {
   const name = "disk"
-  if (to._tag === "Postgres") {
-    return Effect.succeed(skipped(name, "not known: PostgreSQL does not report the space of its disk"))
+  const { place } = Destination.operations(to)
+  if (!place.isLocal) {
+    return Effect.succeed(skipped(name, `not known: ${place.server} does not report the space of its disk`))
   }
-  const folder = existingFolder(resolve(to._tag === "Sqlite" ? dirname(to.file) : to.folder))
+  const folder = existingFolder(dirname(resolve(place.file)))
   return Effect.match(Effect.tryPromise(() => statfs(folder)), {
     onFailure: () => skipped(name, `the free space of ${printable(folder)} is not known`),
     onSuccess: ({ bavail, bsize }) => {

@@ -13,13 +13,13 @@ export const toFlag = (more = "") =>
   textFlag(
     "to",
     "DESTINATION",
-    `sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER?format=ndjson|csv|parquet${more} (PAYMENTS_TO)`
+    `${Destination.forms("options")}${more} (PAYMENTS_TO)`
   )
 /** The destination that a command reads. */
 export const fromFlag = textFlag(
   "from",
   "DESTINATION",
-  "where an export wrote: sqlite:FILE, postgres://HOST/DATABASE or file:FOLDER (PAYMENTS_TO)"
+  `where an export wrote: ${Destination.forms("plain")} (PAYMENTS_TO)`
 )
 
 /**
@@ -47,7 +47,7 @@ export const destinationOf = Effect.fnUntraced(
 export const storedDestinationOf = Effect.fnUntraced(
   function*(flag: { readonly name: string; readonly text: string | undefined }, refusal: string) {
     const destination = yield* destinationOf(flag)
-    return destination._tag === "Stdout" ? yield* usage(refusal) : destination
+    return Destination.isStored(destination) ? destination : yield* usage(refusal)
   }
 )
 

@@ -2,7 +2,7 @@
  * The cluster of `payments-worker`: a PostgreSQL database through which several workers share the sources. A flag overrides the
  * environment, which overrides `[cluster]` in the sources file.
  */
-import { type Destination, PostgresUrl } from "@payments/copy"
+import { Destination, PostgresUrl } from "@payments/copy"
 import { Effect, Result } from "effect"
 import { hostname } from "node:os"
 import { resolve } from "node:path"
@@ -117,7 +117,7 @@ const urlOf = Effect.fnUntraced(function*(text: string, isArgument: boolean) {
 })
 
 const isOfOneMachine = (to: Destination.StoredDestination | undefined): boolean =>
-  to?._tag === "Sqlite" || to?._tag === "Files"
+  to !== undefined && Destination.operations(to).place.isLocal
 
 const defaultRunner = (): string => {
   const id = String(process.pid)

@@ -1,10 +1,9 @@
 /** One source of the sources file: its settings with those of `[defaults]`, and the checks over several settings. */
-import { copyFile, Destination, type PostgresUrl } from "@payments/copy"
+import { Destination, type PostgresUrl } from "@payments/copy"
 import { Lists, PaymentsConfig, type Settings as ServiceSettings } from "@payments/core"
 import { Cron, Effect, FileSystem, Result, Schema } from "effect"
 import { basename, dirname, join, resolve } from "node:path"
 import * as StoreUrl from "../ratelimit/StoreUrl.ts"
-import { variableText } from "../settings/Setting.ts"
 import { interval } from "../settings/SettingParser.ts"
 import { pathName } from "./FileIssues.ts"
 import { needsKey, ruleOf } from "./RuleSettings.ts"
@@ -207,40 +206,19 @@ const destinationOf = Effect.fnUntraced(function*(
   if (Result.isFailure(parsed)) {
     // The problem can repeat a path. Without a known scheme, the text may be anything.
     return refuse(
-      /^(sqlite|file|postgres(ql)?):/.test(text)
-        ? parsed.failure.problem
-        : "It must begin with sqlite:, postgres:// or file:."
+      Destination.hasScheme(text) ? parsed.failure.problem : `It must begin with ${Destination.beginnings}.`
     )
   }
   const destination = parsed.success
-  switch (destination._tag) {
-    case "Stdout":
-      return refuse("Stdout (-) stores nothing.")
-    case "Sqlite":
-      return { ...destination, file: resolve(folder, destination.file) }
-    case "Files":
-      return { ...destination, folder: resolve(folder, destination.folder) }
-    case "Postgres":
-      return { ...destination, url: inFolder(destination.url, folder) }
-  }
+  return Destination.isStored(destination)
+    ? Destination.operations(destination).relativeTo(folder)
+    : refuse("Stdout (-) stores nothing.")
 })
 
 /** Returns a text that is the same for two spellings of one destination, as far as this machine can know. */
 export const identityOf = Effect.fnUntraced(function*(destination: Destination.StoredDestination) {
-  if (destination._tag !== "Postgres") {
-    return `file ${yield* realPath(
-      destination._tag === "Sqlite" ? destination.file : join(destination.folder, copyFile)
-    )}`
-  }
-  const { database, host, port, schema, user } = destination.url
-  const place = host ?? (yield* variableText("PGHOST")) ?? "localhost"
-  return [
-    "postgres",
-    place.toLowerCase(),
-    port ?? (yield* variableText("PGPORT")) ?? 5432,
-    database ?? (yield* variableText("PGDATABASE")) ?? user ?? (yield* variableText("PGUSER")) ?? "",
-    schema
-  ].join(" ")
+  const { place } = Destination.operations(destination)
+  return place.isLocal ? `file ${yield* realPath(place.file)}` : yield* place.spelling
 })
 
 /** Follows the symbolic links of a path, or of its folder if it does not exist. */

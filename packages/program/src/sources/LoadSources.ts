@@ -123,7 +123,8 @@ export const sourcesOfFile = Effect.fnUntraced(function*(
 const keepingSnapshots = (
   to: Destination.StoredDestination | undefined,
   keepSnapshots: number | undefined
-): Destination.StoredDestination | undefined => to?._tag === "Files" ? { ...to, keepSnapshots } : to
+): Destination.StoredDestination | undefined =>
+  to === undefined || keepSnapshots === undefined ? to : { ...to, keepSnapshots }
 
 /** Returns the environment as one source. */
 export const sourcesOfEnvironment = Effect.fnUntraced(function*(flags: SourceOverrides = {}): Loading {
@@ -204,9 +205,9 @@ const parseDestination = Effect.fnUntraced(function*(text: string, from: "--to" 
     Destination.parse(text, from === "--to" ? "argument" : "environment"),
     ({ problem }) => new Destination.DestinationError({ problem: `${from}: ${problem}` })
   )
-  return destination._tag === "Stdout"
-    ? yield* usage(`${from}: stdout (-) stores nothing. Name a database or a folder of files.`)
-    : destination
+  return Destination.isStored(destination)
+    ? destination
+    : yield* usage(`${from}: stdout (-) stores nothing. Name a database or a folder of files.`)
 })
 
 const inFile = ({ full, head, name, rateLimitStore, settings, window }: FileSource, overrides: Overrides) => ({
