@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { type AuditEvent, instancesOf, staleCommits } from "../src/fleet/Audit.ts"
 import { replayProblems, type StoredRow, truthProblems } from "../src/fleet/Copy.ts"
 import { mostWithin } from "../src/fleet/Fleet.ts"
-import { type Healing, Link } from "../src/fleet/Link.ts"
+import { type Healing, Link } from "../src/harness/Link.ts"
 
 /** The kind, port and epoch of an event. */
 type Step = readonly [AuditEvent["kind"], number, number]

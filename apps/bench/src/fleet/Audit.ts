@@ -4,7 +4,7 @@
  * evidence does not depend on what the worker reports about itself.
  */
 import type { Client } from "pg"
-import type { LinkConnection } from "./Link.ts"
+import type { LinkConnection } from "../harness/Link.ts"
 
 /** One event of the audit. Events of one lease are in the order of their commits, because each transaction locks its row. */
 export interface AuditEvent {

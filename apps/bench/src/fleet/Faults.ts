@@ -1,9 +1,9 @@
 /** The faults of the fleet test. Each hits a fleet once, at a moment that the caller chooses, and measures the takeover. */
 import type { Dice } from "@payments/testkit/Seed"
 import { setTimeout as sleep } from "node:timers/promises"
+import { type Healing, wallMs } from "../harness/Link.ts"
 import type { Runner } from "../harness/Runner.ts"
 import { type Fleet, longest } from "./Fleet.ts"
-import { type Healing, wallMs } from "./Link.ts"
 
 /** What a fault did. */
 export interface FaultOutcome {

@@ -11,12 +11,12 @@ import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { promisify } from "node:util"
 import { Client } from "pg"
-import { writeSources } from "../harness/ManySources.ts"
+import { wallMs } from "../harness/Link.ts"
 import { programs } from "../harness/Programs.ts"
 import { Runner } from "../harness/Runner.ts"
+import { writeSources } from "../workloads/ManySources.ts"
 import { type AuditEvent, instancesOf, readAudit, staleCommits, startAudit } from "./Audit.ts"
 import { type ChangeRow, replayProblems, type StoredRow, truthProblems } from "./Copy.ts"
-import { wallMs } from "./Link.ts"
 
 const run = promisify(execFile)
 

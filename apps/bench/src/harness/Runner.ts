@@ -4,7 +4,7 @@ import { once } from "node:events"
 import { createWriteStream, type WriteStream } from "node:fs"
 import { createInterface } from "node:readline"
 import { setTimeout as sleep } from "node:timers/promises"
-import { Link } from "../fleet/Link.ts"
+import { Link } from "./Link.ts"
 
 /** The flags of `bin/payments-worker`. */
 const flags = ["--max-semi-space-size=8", "--heap-growing-percent=60"]

@@ -6,11 +6,11 @@ import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { Client } from "pg"
 import { startDatabase, user } from "../harness/Database.ts"
-import { observe, startServices, writeSources } from "../harness/ManySources.ts"
 import { memory } from "../harness/ProcessFigures.ts"
 import { programs } from "../harness/Programs.ts"
 import { type Figure, median } from "../harness/Report.ts"
 import { Runner } from "../harness/Runner.ts"
+import { observe, startServices, writeSources } from "../workloads/ManySources.ts"
 import type { Process } from "../workloads/Process.ts"
 
 /** The sizes of the measurement. */

@@ -12,7 +12,7 @@ import { setTimeout as sleep } from "node:timers/promises"
 import { parseArgs } from "node:util"
 import { type FaultName, type FaultOutcome, faults } from "../fleet/Faults.ts"
 import { Fleet, type FleetResult } from "../fleet/Fleet.ts"
-import { wallMs } from "../fleet/Link.ts"
+import { wallMs } from "../harness/Link.ts"
 import { programs } from "../harness/Programs.ts"
 import { type Figure, median, percentile95, report } from "../harness/Report.ts"
 

@@ -22,8 +22,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { parseArgs } from "node:util"
 import { Client } from "pg"
-import { wallMs } from "../fleet/Link.ts"
 import { startDatabase, user } from "../harness/Database.ts"
+import { wallMs } from "../harness/Link.ts"
 import { programs } from "../harness/Programs.ts"
 
 const { values } = parseArgs({

@@ -7,11 +7,11 @@ import { readdirSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { parseArgs } from "node:util"
-import { writeSources } from "../harness/ManySources.ts"
 import { memory } from "../harness/ProcessFigures.ts"
 import { programs, temporaryFolder } from "../harness/Programs.ts"
 import { type Figure, report } from "../harness/Report.ts"
 import { Runner } from "../harness/Runner.ts"
+import { writeSources } from "../workloads/ManySources.ts"
 import { Process } from "../workloads/Process.ts"
 
 const { values } = parseArgs({ options: { scans: { type: "string", default: "1000" } } })

@@ -1,10 +1,10 @@
 /** Measures a worker with many sources in one process. */
 import { join } from "node:path"
-import { observe, startServices, writeSources } from "../harness/ManySources.ts"
 import { memory } from "../harness/ProcessFigures.ts"
 import { programs, temporaryFolder } from "../harness/Programs.ts"
 import type { Figure } from "../harness/Report.ts"
 import { Runner } from "../harness/Runner.ts"
+import { observe, startServices, writeSources } from "../workloads/ManySources.ts"
 
 /** The sizes of the measurement. */
 export interface WorkerSizes {

@@ -223,7 +223,11 @@ const positionsIn = (
   Effect.map(
     query(`SELECT list, generation, seq FROM ${positionTable}`),
     (rows) =>
-      new Map(rows.map((row) => [readText(row, "list"), { generation: readText(row, "generation"), seq: readNumber(row, "seq") }]))
+      new Map(
+        rows.map((
+          row
+        ) => [readText(row, "list"), { generation: readText(row, "generation"), seq: readNumber(row, "seq") }])
+      )
   )
 
 const isSame = (one: Numbered | undefined, other: Numbered): boolean =>

@@ -6,7 +6,7 @@ import { Effect } from "effect"
 import { type ChangeRange, isLost, type KnownChange, type Lineage, newName } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
 import { generationVersion } from "../store/Migrations.ts"
-import { readNumber, readOptional, type Row, readText, toChangeRange, toGeneration } from "../store/Rows.ts"
+import { readNumber, readOptional, readText, type Row, toChangeRange, toGeneration } from "../store/Rows.ts"
 import type { NewGeneration } from "../store/Store.ts"
 import { iso, type PostgresClient, type Query } from "./PostgresClient.ts"
 

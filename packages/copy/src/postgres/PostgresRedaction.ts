@@ -12,7 +12,16 @@ import type {
   Selection,
   TextTable
 } from "../store/RedactionStore.ts"
-import { readBytes, decoded, readNumber, readOptional, readText, toChange, toErasure, toPersonalRow } from "../store/Rows.ts"
+import {
+  decoded,
+  readBytes,
+  readNumber,
+  readOptional,
+  readText,
+  toChange,
+  toErasure,
+  toPersonalRow
+} from "../store/Rows.ts"
 import { maxBytes } from "../store/Store.ts"
 import { integers, iso, type Parameter, type PostgresClient, type Query, texts } from "./PostgresClient.ts"
 import { arrayTypes, cellArrays, countChanges } from "./PostgresCommit.ts"
@@ -249,7 +258,9 @@ const statementsOver = (location: string, query: Query, s: string, origin: strin
           decoded(location, () =>
             rows.map((row) => ({
               ...toChange(row),
-              certifiedRow: readOptional(row, "certified_row") === undefined ? undefined : readNumber(row, "certified_row")
+              certifiedRow: readOptional(row, "certified_row") === undefined
+                ? undefined
+                : readNumber(row, "certified_row")
             })))
       ),
     replaceQuarantined: Effect.fnUntraced(function*(list, use) {

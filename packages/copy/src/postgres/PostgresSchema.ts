@@ -15,7 +15,7 @@ import {
   writtenLater
 } from "../store/Evolution.ts"
 import { currentVersion, earlierVersion, migrationsAfter, oldestReadableVersion } from "../store/Migrations.ts"
-import { readNumber, readOptional, type Row, readText, toRecordedColumn } from "../store/Rows.ts"
+import { readNumber, readOptional, readText, type Row, toRecordedColumn } from "../store/Rows.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
 import { setIdleTimeout } from "./PostgresLease.ts"
 

@@ -288,7 +288,9 @@ const isPresent = (db: Database, table: string, scan: number, { withoutId, quara
     (SELECT count(*) FROM quarantine WHERE scan = ?1 AND id IS NULL) AS without_id`,
     scan
   )
-  if (readNumber(counted, "quarantined") !== quarantined || readNumber(counted, "without_id") !== withoutId) return false
+  if (readNumber(counted, "quarantined") !== quarantined || readNumber(counted, "without_id") !== withoutId) {
+    return false
+  }
   const highest = readOptional(counted, "highest") === undefined ? -1 : readNumber(counted, "highest")
   if (rows.highest > highest) return false
   const count = readNumber(counted, "count")

@@ -2,7 +2,7 @@
 import { Lists } from "@payments/core"
 import type { DatabaseSync } from "node:sqlite"
 import { tableOf } from "../plan/Columns.ts"
-import { type Row, readText } from "../store/Rows.ts"
+import { readText, type Row } from "../store/Rows.ts"
 import { damageOf } from "./SqliteErrors.ts"
 
 const maxLines = 100

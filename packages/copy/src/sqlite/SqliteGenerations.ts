@@ -1,7 +1,7 @@
 /** The generations of an SQLite file, and the numbers of its changes. */
 import { type ChangeRange, isLost, type KnownChange, type Lineage, newName } from "../port/Generations.ts"
 import { generationVersion } from "../store/Migrations.ts"
-import { readNumber, type Row, readText, toChangeRange, toGeneration } from "../store/Rows.ts"
+import { readNumber, readText, type Row, toChangeRange, toGeneration } from "../store/Rows.ts"
 import type { NewGeneration } from "../store/Store.ts"
 import type { Database } from "./SqliteClient.ts"
 

@@ -13,7 +13,16 @@ import type {
   Selection,
   TextTable
 } from "../store/RedactionStore.ts"
-import { readBytes, readNumber, readOptional, type Row, readText, toChange, toErasure, toPersonalRow } from "../store/Rows.ts"
+import {
+  readBytes,
+  readNumber,
+  readOptional,
+  readText,
+  type Row,
+  toChange,
+  toErasure,
+  toPersonalRow
+} from "../store/Rows.ts"
 import { maxBytes } from "../store/Store.ts"
 import type { Database, SqliteClient } from "./SqliteClient.ts"
 import { countChanges, incrementRevision } from "./SqliteCommit.ts"

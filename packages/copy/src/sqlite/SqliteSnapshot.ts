@@ -5,7 +5,7 @@ import { layoutOf } from "../plan/Columns.ts"
 import { contentHash } from "../plan/Plan.ts"
 import { longestStatus } from "../port/ListFreshness.ts"
 import type { SinkError } from "../port/Sink.ts"
-import { readNumber, readOptional, type Row, readText } from "../store/Rows.ts"
+import { readNumber, readOptional, readText, type Row } from "../store/Rows.ts"
 import {
   type ComparedBy,
   dayLength,

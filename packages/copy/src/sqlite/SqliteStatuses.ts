@@ -2,7 +2,7 @@
 import { Effect } from "effect"
 import { layoutOf } from "../plan/Columns.ts"
 import { longestStatus, mostStatuses, type StatusTotal } from "../port/ListFreshness.ts"
-import { readNumber, readOptional, type Row, readText } from "../store/Rows.ts"
+import { readNumber, readOptional, readText, type Row } from "../store/Rows.ts"
 import type { Reader } from "../store/Store.ts"
 import type { SqliteClient } from "./SqliteClient.ts"
 
@@ -69,5 +69,7 @@ const stepQuery = (table: string, amounts: ReadonlyArray<string>): string =>
 const totalOf = (row: Row, amounts: ReadonlyArray<string>): Total => ({
   rows: readNumber(row, "rows"),
   // The sum of no amounts is null, which is read as an empty text, and BigInt("") is 0.
-  sums: amounts.map((_, index) => BigInt(readText(row, `high_${index}`)) * 2n ** 32n + BigInt(readText(row, `low_${index}`)))
+  sums: amounts.map((_, index) =>
+    BigInt(readText(row, `high_${index}`)) * 2n ** 32n + BigInt(readText(row, `low_${index}`))
+  )
 })

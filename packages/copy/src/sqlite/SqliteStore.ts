@@ -10,8 +10,8 @@ import { personalVersion } from "../store/Migrations.ts"
 import { personalColumns, toPersonalState } from "../store/PersonalBinding.ts"
 import {
   readNumber,
-  type Row,
   readText,
+  type Row,
   toChange,
   toChangeCount,
   toConsumerState,
@@ -189,7 +189,9 @@ const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<Sqli
     ),
   missing: (list) =>
     run((db) =>
-      db.all(`SELECT row FROM ${layoutOf(list).table} WHERE missing_since IS NOT NULL`).map((row) => readNumber(row, "row"))
+      db.all(`SELECT row FROM ${layoutOf(list).table} WHERE missing_since IS NOT NULL`).map((row) =>
+        readNumber(row, "row")
+      )
     ),
   columns: (list) =>
     run((db) =>

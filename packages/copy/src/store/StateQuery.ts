@@ -1,7 +1,7 @@
 /** Reads the state of a list without reading its rows. Both databases run the same statement. */
 import type { Lists } from "@payments/core"
 import { tableOf } from "../plan/Columns.ts"
-import { readNumber, readOptional, type Row, readText } from "./Rows.ts"
+import { readNumber, readOptional, readText, type Row } from "./Rows.ts"
 import type { ListState } from "./Store.ts"
 
 /**
@@ -46,7 +46,9 @@ export const stateQuery = (
 
 /** Converts the row of {@link stateQuery}. */
 export const toListState = (row: Row | undefined, holder: string | undefined): ListState => ({
-  rows: readOptional(row, "highest_row") === undefined ? 0 : readNumber(row, "highest_row") + 1 - readNumber(row, "removed"),
+  rows: readOptional(row, "highest_row") === undefined
+    ? 0
+    : readNumber(row, "highest_row") + 1 - readNumber(row, "removed"),
   missing: readNumber(row, "missing"),
   quarantined: Math.max(readNumber(row, "full_scan"), readNumber(row, "parts")),
   completeScan: readOptional(row, "complete_scan") === undefined ? undefined : {

@@ -2,10 +2,10 @@
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
-import { Process } from "../workloads/Process.ts"
-import { cpuMs, metric } from "./ProcessFigures.ts"
-import { percentile95 } from "./Report.ts"
-import type { Runner } from "./Runner.ts"
+import { cpuMs, metric } from "../harness/ProcessFigures.ts"
+import { percentile95 } from "../harness/Report.ts"
+import type { Runner } from "../harness/Runner.ts"
+import { Process } from "./Process.ts"
 
 /** A source of a worker. */
 export interface BenchSource {
