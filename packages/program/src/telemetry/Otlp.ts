@@ -16,13 +16,12 @@ import {
   Scope,
   Tracer
 } from "effect"
-import { HttpBody, HttpClient, HttpClientError } from "effect/http"
+import { HttpClient, HttpClientError } from "effect/http"
 import { type OtlpExporter, OtlpLogger, OtlpMetrics, OtlpSerialization, OtlpTracer } from "effect/observability"
 import { hostname } from "node:os"
 import { type OtlpSettings, type Signal, signals, type SignalSettings } from "../settings/OtlpSettings.ts"
 import { type Definition, definitions } from "./MetricDefinitions.ts"
 import { Metrics } from "./Metrics.ts"
-import { encodeTraces } from "./TraceBytes.ts"
 
 /** The most time that the end of the program waits for the collector. */
 const flushTimeout = Duration.seconds(2)
@@ -195,15 +194,7 @@ const unitOf = (name: string): string => {
   return known[name]?.unit ?? "1"
 }
 
-const protobuf = Layer.effect(
-  OtlpSerialization.OtlpSerialization,
-  Effect.map(OtlpSerialization.OtlpSerialization, (serialization) => ({
-    ...serialization,
-    traces: (data) => HttpBody.uint8Array(encodeTraces(data), "application/x-protobuf")
-  }))
-).pipe(Layer.provide(OtlpSerialization.layerProtobuf))
-
 const serializations = {
   "http/json": withUnits(OtlpSerialization.layerJson),
-  "http/protobuf": withUnits(protobuf)
+  "http/protobuf": withUnits(OtlpSerialization.layerProtobuf)
 }
