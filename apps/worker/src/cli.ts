@@ -212,7 +212,11 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
       const work = single
         ? runOnce(set, workerOptions)
         : Effect.provide(
-          runForever(set, workerOptions, reload, cluster === undefined ? undefined : joinCluster(cluster)),
+          runForever(set, {
+            ...workerOptions,
+            reload,
+            joining: cluster === undefined ? undefined : joinCluster(cluster)
+          }),
           routes
         )
       const logs = logLayer(format ?? "json", yield* Telemetry.isTraced)

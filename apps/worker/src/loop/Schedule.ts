@@ -35,16 +35,23 @@ const jitter = (interval: number) => Math.min(interval * jitterShare, maxJitter)
 /** How long to sleep at most before the wall clock is read again, because it may have been set. */
 const longestSleep = Duration.toMillis("30 seconds")
 
+/** The next run of a list. */
+export interface NextRun {
+  /** The run before. Without it, the next one is due at once. */
+  readonly last: Start | undefined
+  /** Runs with the time of the next run, unless it is due at once. */
+  readonly onNext: (at: string) => Effect.Effect<void>
+  /** How many milliseconds to wait at most. */
+  readonly retry?: number | undefined
+}
+
 /**
- * Waits until the run after `last` is due, or until `retry` milliseconds have passed; without `last` it is due at once. Calls
- * `onNext` with its time first. Jitter makes an interval up to a tenth shorter and a cron time up to a tenth of its interval
+ * Waits until the next run is due. Jitter makes an interval up to a tenth shorter and a cron time up to a tenth of its interval
  * later, but never by more than 30 s.
  */
 export const untilNext = Effect.fnUntraced(function*(
   schedule: Schedule,
-  last: Start | undefined,
-  onNext: (at: string) => Effect.Effect<void>,
-  retry = Infinity
+  { last, onNext, retry = Infinity }: NextRun
 ) {
   if (last === undefined) return
   const share = yield* Random.next

@@ -4,6 +4,7 @@
  */
 import {
   Destination,
+  type ListFreshness,
   makeSourceGuard,
   openPersonal,
   type PersonalRule,
@@ -16,7 +17,7 @@ import { Lists, Monotonic, PaymentsApi, type PaymentsConfigError } from "@paymen
 import type { Source } from "@payments/program/sources"
 import { Context, Data, Duration, Effect, type FileSystem, Layer, type Path, Result } from "effect"
 import { problemAnnotations } from "../state/Log.ts"
-import { initialState, listFrom, problemOf, Status, updateList } from "../state/Status.ts"
+import { initialState, listFrom, problemOf, type SourceState, Status, updateList } from "../state/Status.ts"
 import { isWrittenLater, makeListLoop } from "./ListLoop.ts"
 import { makeRestoreWatch } from "./Restores.ts"
 import type { SourceOptions } from "./SourceOptions.ts"
@@ -36,32 +37,81 @@ const refreshInterval = Duration.seconds(15)
 /** If another worker still has the locks after this time, the source is a standby. */
 const standbyAfter = Duration.millis(500)
 
+/** What a source remembers from one attempt to work to the next. */
+export interface Attempts {
+  /** The wait after the next error, in milliseconds. */
+  readonly waitMs: number
+  /** Whether the destination was open at least once. */
+  readonly wasOpened: boolean
+}
+
+/** No attempt was made yet. */
+export const noAttempts: Attempts = { waitMs: Duration.toMillis(firstWait), wasOpened: false }
+
+/** Why an attempt ended. */
+export interface Failure {
+  readonly error: SinkError | PaymentsConfigError
+  /** How long the destination was open, in milliseconds; undefined if it could not be opened. */
+  readonly openMs: number | undefined
+  /** Whether the source is the only one of the worker, which then ends with it. */
+  readonly isStrict: boolean
+}
+
+/** What a source does after an error: it waits, stops until a person acts, or ends the worker. */
+export type AfterError =
+  | { readonly _tag: "Wait"; readonly level: "Warn" | "Error"; readonly message: string; readonly waitMs: number }
+  | { readonly _tag: "Stop" }
+  | { readonly _tag: "End" }
+
+/** Decides what a source does after an error. */
+export const afterError = (
+  attempts: Attempts,
+  { error, isStrict, openMs }: Failure
+): readonly [Attempts, AfterError] => {
+  const wasOpened = attempts.wasOpened || openMs !== undefined
+  const isSteady = openMs !== undefined && openMs >= Duration.toMillis(steadyAfter)
+  const waitMs = isSteady ? Duration.toMillis(firstWait) : attempts.waitMs
+  const next = { wasOpened, waitMs: Math.min(waitMs * 2, Duration.toMillis(longestWait)) }
+  if (error._tag === "PaymentsConfigError") {
+    return [
+      next,
+      isStrict ? { _tag: "End" } : { _tag: "Wait", level: "Error", message: "settings cannot be read", waitMs }
+    ]
+  }
+  // The destination is open, so only another setting helps, such as the personal key.
+  if (isForeign(error) || (openMs !== undefined && error.reason._tag === "WrongSetting")) {
+    return [next, { _tag: "Stop" }]
+  }
+  if (isStrict && !wasOpened && !isTransient(error)) return [next, { _tag: "End" }]
+  const [level, message] = error.reason._tag === "Unavailable"
+    ? ["Warn", "destination waits"] as const
+    : ["Error", "destination failed"] as const
+  return [next, { _tag: "Wait", level, message, waitMs }]
+}
+
 /** Runs a source until it is interrupted or stopped. */
 export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R>) {
   const { isStrict, source } = options
   const status = yield* Status
   yield* status.set(initialState(source, locationOf(source)))
-  let wait = firstWait
-  /** Notes why the source does not work now, and waits before the next attempt. */
-  const waitAfter = Effect.fnUntraced(
-    function*(error: SinkError | PaymentsConfigError, level: "Warn" | "Error", message: string) {
-      yield* options.onStart({ error: error.message })
-      yield* note(options, status, error, "starting")
-      if (error._tag === "SinkError") {
-        yield* Effect.forEach(source.lists, (name) => options.metrics.onDestinationWait(source.name, name))
-      }
-      yield* Effect.logWithLevel(level)(message).pipe(
-        Effect.annotateLogs({ ...problemAnnotations(error), waitMs: Duration.toMillis(wait) })
-      )
-      yield* Effect.sleep(wait)
-      wait = Duration.min(Duration.times(wait, 2), longestWait)
-    }
-  )
-  const stop = Effect.fnUntraced(function*(error: SinkError | PaymentsConfigError) {
+  let attempts = noAttempts
+  const handle = Effect.fnUntraced(function*(error: SinkError | PaymentsConfigError, openMs?: number) {
+    const [next, action] = afterError(attempts, { error, openMs, isStrict })
+    attempts = next
+    if (action._tag === "End") return yield* new SourceStopped({ error })
     yield* options.onStart({ error: error.message })
-    yield* note(options, status, error, "stopped")
-    yield* Effect.annotateLogs(Effect.logError("source stopped"), problemAnnotations(error))
-    return yield* new SourceStopped({ error })
+    yield* note(options, status, { error, state: action._tag === "Stop" ? "stopped" : "starting" })
+    if (action._tag === "Stop") {
+      yield* Effect.annotateLogs(Effect.logError("source stopped"), problemAnnotations(error))
+      return yield* new SourceStopped({ error })
+    }
+    if (error._tag === "SinkError") {
+      yield* Effect.forEach(source.lists, (name) => options.metrics.onDestinationWait(source.name, name))
+    }
+    yield* Effect.logWithLevel(action.level)(action.message).pipe(
+      Effect.annotateLogs({ ...problemAnnotations(error), waitMs: action.waitMs })
+    )
+    yield* Effect.sleep(action.waitMs)
   })
 
   const settings = Effect.all([Layer.build(Layer.fresh(options.api)), source.personal])
@@ -69,40 +119,27 @@ export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R
   while (read === undefined) {
     const built = yield* Effect.result(settings)
     if (Result.isSuccess(built)) read = built.success
-    else if (isStrict) return yield* new SourceStopped({ error: built.failure })
-    else yield* waitAfter(built.failure, "Error", "settings cannot be read")
+    else yield* handle(built.failure)
   }
-  wait = firstWait
+  attempts = noAttempts
   const [api, rule] = read
 
-  let wasOpened = false
   const noticeRestore = makeRestoreWatch(source)
   while (true) {
     let openedAt: number | undefined
-    const onOpen = Effect.map(Monotonic.millis, (now) => {
-      wasOpened = true
-      openedAt = now
-    })
+    const onOpen = Effect.map(Monotonic.millis, (now) => void (openedAt = now))
     const error = yield* useDestination({ options, rule, status, onOpen, noticeRestore }).pipe(
       Effect.provide(api),
       Effect.scoped,
       Effect.flip
     )
-    // The destination is open, so only another setting helps, such as the personal key.
-    if (isForeign(error) || (openedAt !== undefined && error.reason._tag === "WrongSetting")) return yield* stop(error)
-    if (isStrict && !wasOpened && !isTransient(error)) return yield* new SourceStopped({ error })
-    if (openedAt !== undefined && (yield* Monotonic.millis) - openedAt >= Duration.toMillis(steadyAfter)) {
-      wait = firstWait
-    }
-    yield* error.reason._tag === "Unavailable"
-      ? waitAfter(error, "Warn", "destination waits")
-      : waitAfter(error, "Error", "destination failed")
+    yield* handle(error, openedAt === undefined ? undefined : (yield* Monotonic.millis) - openedAt)
   }
 }, Effect.scoped)
 
 /**
- * Whether the destination belongs to another source or merchant, has another rule, or was written by a later version of this
- * program. No later attempt would change that.
+ * Returns whether the destination belongs to another source or merchant, has another rule, or was written by a later version
+ * of this program. No later attempt would change that.
  */
 const isForeign = (error: SinkError): boolean => isWrittenLater(error) || hasOtherData(error)
 
@@ -114,11 +151,11 @@ const hasOtherData = ({ reason }: SinkError): boolean =>
 export const isTransient = ({ reason }: SinkError): boolean =>
   reason._tag === "Unavailable" || reason._tag === "Locked" || reason._tag === "Full"
 
-const note = <R>(
-  { source }: SourceOptions<R>,
+/** Shows why the source does not work now. */
+const note = (
+  { source }: Pick<SourceOptions<never>, "source">,
   status: Status["Service"],
-  error: SinkError | PaymentsConfigError,
-  state: "starting" | "stopped"
+  { error, state }: { readonly error: SinkError | PaymentsConfigError; readonly state: "starting" | "stopped" }
 ) =>
   status.update(source.name, (before, now) => ({
     ...before,
@@ -150,15 +187,7 @@ const useDestination = Effect.fnUntraced(function*<R>(
   const api = yield* PaymentsApi
   const sink = Context.get(yield* Layer.build(Layer.fresh(options.open)), Sink)
   yield* onOpen
-  // Another worker may have the locks, and the next scan may be far away. A foreign destination is reported at once anyway.
-  yield* whilePersonalDataChanges(Effect.gen(function*() {
-    const { binding } = yield* openPersonal({ location: sink.location, personal: sink.inspect?.personal }, rule)
-    for (const name of source.lists) {
-      const { parameters } = api[name]
-      const request = { source: api.source, limit: Lists.pageLimit.default, parameters, personal: binding }
-      yield* sink.inspect?.scan(Lists.byName[name], request) ?? Effect.void
-    }
-  }))
+  yield* requireOwn(source, api, { sink, rule })
   const definitions = source.lists.map((name) => Lists.byName[name])
   const refresh = Effect.gen(function*() {
     const read = sink.inspect?.freshness(definitions, api.source) ?? Effect.succeed([])
@@ -185,25 +214,49 @@ const useDestination = Effect.fnUntraced(function*<R>(
     publish: (list) => loopOf(list)?.longStep(sink.publish(list)) ?? sink.publish(list)
   }
   const charts = makeCharts(sink, source.name, status)
-  const becomeStandby = Effect.gen(function*() {
-    yield* Effect.sleep(standbyAfter)
-    const own = Effect.map(status.current, ({ sources }) => sources.find(({ name }) => name === source.name))
-    if ((yield* own)?.state !== "starting") return
-    const holders = new Set((yield* refresh).flatMap(({ holder }) => holder ?? []))
-    yield* status.update(
-      source.name,
-      (state) => state.state === "starting" ? { ...state, state: "standby" } : state
-    )
-    yield* Effect.annotateLogs(Effect.logInfo("standby: waits for the locks"), { holder: [...holders].join(", ") })
-  })
+  const state = Effect.map(status.current, ({ sources }) => sources.find(({ name }) => name === source.name)?.state)
   return yield* Effect.all([
-    Effect.andThen(becomeStandby, Effect.forever(Effect.andThen(charts, Effect.delay(refresh, refreshInterval)))),
-    pruning(
-      source,
-      Effect.map(status.current, ({ sources }) => sources.find(({ name }) => name === source.name)?.state === "running")
+    Effect.andThen(
+      becomeStandby(source, status, { state, refresh }),
+      Effect.forever(Effect.andThen(charts, Effect.delay(refresh, refreshInterval)))
     ),
+    pruning(source, Effect.map(state, (now) => now === "running")),
     ...loops.map(({ run }) => Effect.provideService(run, Sink, watched))
   ], { concurrency: "unbounded" }).pipe(Effect.andThen(Effect.never))
+})
+
+/**
+ * Fails if the destination has another source's data or another rule. Another worker may have the locks, and the next scan may
+ * be far away; this is reported at once anyway.
+ */
+const requireOwn = (
+  source: Source,
+  api: PaymentsApi["Service"],
+  { rule, sink }: { readonly sink: Sink["Service"]; readonly rule: PersonalRule }
+) =>
+  whilePersonalDataChanges(Effect.gen(function*() {
+    const { binding } = yield* openPersonal({ location: sink.location, personal: sink.inspect?.personal }, rule)
+    for (const name of source.lists) {
+      const { parameters } = api[name]
+      const request = { source: api.source, limit: Lists.pageLimit.default, parameters, personal: binding }
+      yield* sink.inspect?.scan(Lists.byName[name], request) ?? Effect.void
+    }
+  }))
+
+/** Shows the source as a standby if it got no lock after a while. */
+const becomeStandby = Effect.fnUntraced(function*(
+  { name }: Source,
+  status: Status["Service"],
+  { refresh, state }: {
+    readonly state: Effect.Effect<SourceState["state"] | undefined>
+    readonly refresh: Effect.Effect<ReadonlyArray<ListFreshness>, SinkError>
+  }
+) {
+  yield* Effect.sleep(standbyAfter)
+  if ((yield* state) !== "starting") return
+  const holders = new Set((yield* refresh).flatMap(({ holder }) => holder ?? []))
+  yield* status.update(name, (before) => before.state === "starting" ? { ...before, state: "standby" } : before)
+  yield* Effect.annotateLogs(Effect.logInfo("standby: waits for the locks"), { holder: [...holders].join(", ") })
 })
 
 /** The time until the first removal of old changes, scans and missing rows, and between two. */

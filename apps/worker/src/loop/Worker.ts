@@ -28,10 +28,8 @@ import {
   type Duration,
   Effect,
   FiberMap,
-  type FileSystem,
   Latch,
   Layer,
-  type Path,
   Queue,
   Result
 } from "effect"
@@ -40,7 +38,7 @@ import { Status } from "../state/Status.ts"
 import { here, type Placement } from "./Placement.ts"
 import { makePlaces } from "./Places.ts"
 import { logRestored } from "./Restores.ts"
-import { runSource } from "./SourceLoop.ts"
+import { runSource, type SourceStopped } from "./SourceLoop.ts"
 import type { Found } from "./SourceOptions.ts"
 
 /** What a worker needs for its sources. */
@@ -172,34 +170,33 @@ const readLists = ({ boundTo, lists, to }: LoadedSource): Effect.Effect<Readonly
 /** The wait before a source that ended unexpectedly runs again. */
 const unexpectedWait = "1 minute"
 
+/** What {@link runForever} needs beside the sources. */
+export interface ForeverOptions<R, R2> extends WorkerOptions<R> {
+  readonly reload?: Reload | undefined
+  /** Where the sources run. Default: here. */
+  readonly joining?: Effect.Effect<Placement, never, R2> | undefined
+}
+
 /**
  * Runs all sources until it is interrupted. The only source of the environment ends the worker if it cannot work: if its
  * destination belongs to another source or merchant, or cannot be opened at the start and waiting would not help. A source of a
  * file never does.
  */
 export const runForever = Effect.fnUntraced(
-  function*<R, R2 = never>(
-    set: LoadedSources,
-    options: WorkerOptions<R>,
-    reload?: Reload,
-    /** Where the sources run. Default: here. */
-    joining: Effect.Effect<Placement, never, R2> = Effect.succeed(here)
-  ) {
+  function*<R, R2 = never>(set: LoadedSources, options: ForeverOptions<R, R2>) {
     const status = yield* Status
     const metrics = yield* Metrics
     const places = makePlaces(set.concurrency)
     const fibers = yield* FiberMap.make<string>()
     const failed = yield* Deferred.make<never, SinkError | PaymentsConfigError>()
     const isStrict = set.file === undefined
-    const placement = yield* joining
+    const placement = yield* options.joining ?? Effect.succeed(here)
     // Sources are handed over and end at the same time, because either can wait for a server that does not answer.
     yield* Effect.addFinalizer(() =>
       Effect.all([placement.close, FiberMap.clear(fibers)], { concurrency: "unbounded", discard: true })
     )
-
     const start = yield* startLine(set)
-
-    const supervised = (source: LoadedSource) => {
+    const run = (source: LoadedSource) => {
       const running = runSource({
         source,
         api: options.api(source),
@@ -210,77 +207,105 @@ export const runForever = Effect.fnUntraced(
         onStart: (found) => start.note(source, found),
         metrics
       })
-      const endless: Effect.Effect<void, never, R | Metrics | Status | FileSystem.FileSystem | Path.Path> = running
-        .pipe(
-          Effect.catchTag("SourceStopped", ({ error }) => isStrict ? Deferred.fail(failed, error) : Effect.void),
-          Effect.catchCauseIf(
-            (cause) => !Cause.hasInterruptsOnly(cause),
-            (cause) =>
-              isStrict
-                ? Deferred.failCause(failed, cause)
-                : Effect.logError("source ended unexpectedly", cause).pipe(
-                  Effect.andThen(Effect.sleep(unexpectedWait)),
-                  Effect.andThen(Effect.suspend(() => endless))
-                )
-          )
+      return Effect.andThen(
+        status.setReader(source.name, readLists(source)),
+        FiberMap.run(
+          fibers,
+          source.name,
+          placement.run(source, observed(source, { status, metrics }, supervised(running, isStrict, failed)))
         )
-      const count = metrics.requestsOf(source.name)
-      return endless.pipe(
-        Effect.annotateLogs({ source: source.name }),
-        Effect.provideService(RequestObserver, (request) => {
-          count(request)
-          status.noteRateUnsafe(source.name, request.isRateShared ?? null)
-        })
       )
     }
-    const run = (source: LoadedSource) =>
-      Effect.andThen(
-        status.setReader(source.name, readLists(source)),
-        FiberMap.run(fibers, source.name, placement.run(source, supervised(source)))
-      )
-
     let current = set.sources
-    /** Starts sources that are new, changed or stopped, and ends those that are changed or removed. */
     const replace = Effect.fnUntraced(function*(next: LoadedSources) {
       places.resize(next.concurrency)
-      const before = new Map(current.map((source) => [source.name, source]))
+      const { added, changed, removed } = changesOf(current, next.sources, (name) => FiberMap.hasUnsafe(fibers, name))
       current = next.sources
-      const names = new Set(current.map(({ name }) => name))
-      const removed = [...before.keys()].filter((name) => !names.has(name))
-      const added = current.filter(({ name }) => !before.has(name))
-      const changed: Array<LoadedSource> = []
-      for (const source of current) {
-        const old = before.get(source.name)
-        if (old !== undefined && (old.revision !== source.revision || !FiberMap.hasUnsafe(fibers, source.name))) {
-          changed.push(source)
-        }
-      }
       // A source whose destination does not answer ends only after seconds. The others do not wait for it.
       yield* Effect.all([
-        ...removed.map((name) => Effect.andThen(FiberMap.remove(fibers, name), status.remove(name))),
+        ...removed.map(({ name }) => Effect.andThen(FiberMap.remove(fibers, name), status.remove(name))),
         ...changed.map((source) => Effect.andThen(FiberMap.remove(fibers, source.name), run(source))),
         ...added.map(run)
       ], { concurrency: "unbounded", discard: true })
+      const names = (sources: ReadonlyArray<Source>) => sources.map(({ name }) => name)
       yield* Effect.annotateLogs(Effect.logInfo("settings read again"), {
-        added: added.map(({ name }) => name),
-        changed: changed.map(({ name }) => name),
-        removed
+        added: names(added),
+        changed: names(changed),
+        removed: names(removed)
       })
     })
 
     yield* Effect.forEach(current, run, { discard: true })
-    const reloads = reload === undefined ? Effect.never : Effect.forever(
-      Effect.flatMap(
-        Queue.take(reload.requests),
-        () =>
-          Effect.flatMap(Effect.result(reload.sources), (read) =>
-            Result.isSuccess(read)
-              ? replace(read.success)
-              : Effect.annotateLogs(Effect.logError("settings not changed: the file has a mistake"), {
-                error: read.failure.message
-              }))
-      )
-    )
+    const reloads = options.reload === undefined ? Effect.never : reloading(options.reload, replace)
     return yield* Effect.raceAllFirst([Deferred.await(failed), placement.failed, reloads])
   }
 )
+
+/** Returns how sources differ from those before. A source that has stopped counts as changed, so that it runs again. */
+export const changesOf = <Each extends Pick<LoadedSource, "name" | "revision">>(
+  before: ReadonlyArray<Each>,
+  next: ReadonlyArray<Each>,
+  isRunning: (name: string) => boolean
+) => {
+  const old = new Map(before.map((source) => [source.name, source]))
+  const names = new Set(next.map(({ name }) => name))
+  return {
+    removed: before.filter(({ name }) => !names.has(name)),
+    added: next.filter(({ name }) => !old.has(name)),
+    changed: next.filter(({ name, revision }) => {
+      const known = old.get(name)
+      return known !== undefined && (known.revision !== revision || !isRunning(name))
+    })
+  }
+}
+
+/** Replaces the sources at each request. A file with a mistake changes nothing. */
+const reloading = <R>({ requests, sources }: Reload, replace: (next: LoadedSources) => Effect.Effect<void, never, R>) =>
+  Effect.forever(
+    Effect.flatMap(
+      Queue.take(requests),
+      () =>
+        Effect.flatMap(Effect.result(sources), (read) =>
+          Result.isSuccess(read)
+            ? replace(read.success)
+            : Effect.annotateLogs(Effect.logError("settings not changed: the file has a mistake"), {
+              error: read.failure.message
+            }))
+    )
+  )
+
+/** Runs a source again after it has ended unexpectedly. If it is strict, its end is that of the worker. */
+const supervised = <R>(
+  source: Effect.Effect<never, SourceStopped, R>,
+  isStrict: boolean,
+  failed: Deferred.Deferred<never, SinkError | PaymentsConfigError>
+): Effect.Effect<void, never, R> =>
+  source.pipe(
+    Effect.catchTag("SourceStopped", ({ error }) => isStrict ? Deferred.fail(failed, error) : Effect.void),
+    Effect.catchCauseIf(
+      (cause) => !Cause.hasInterruptsOnly(cause),
+      (cause) =>
+        isStrict
+          ? Deferred.failCause(failed, cause)
+          : Effect.logError("source ended unexpectedly", cause).pipe(
+            Effect.andThen(Effect.sleep(unexpectedWait)),
+            Effect.andThen(Effect.suspend(() => supervised(source, isStrict, failed)))
+          )
+    )
+  )
+
+/** Names the source in logs, and notes its requests. */
+const observed = <A, E, R>(
+  { name }: Source,
+  { metrics, status }: { readonly status: Status["Service"]; readonly metrics: Metrics["Service"] },
+  running: Effect.Effect<A, E, R>
+) => {
+  const count = metrics.requestsOf(name)
+  return running.pipe(
+    Effect.annotateLogs({ source: name }),
+    Effect.provideService(RequestObserver, (request) => {
+      count(request)
+      status.noteRateUnsafe(name, request.isRateShared ?? null)
+    })
+  )
+}

@@ -29,7 +29,7 @@ const noNext = () => Effect.void
 const waitOf = (schedule: Schedule, last: Start | undefined, retry?: number) =>
   Effect.gen(function*() {
     const before = yield* Clock.currentTimeMillis
-    const waiting = yield* Effect.forkChild(untilNext(schedule, last, noNext, retry))
+    const waiting = yield* Effect.forkChild(untilNext(schedule, { last, onNext: noNext, retry }))
     yield* TestClock.adjust(0)
     while (waiting.pollUnsafe() === undefined) yield* TestClock.adjust("1 second")
     yield* Fiber.join(waiting)
@@ -109,7 +109,9 @@ describe("a cron expression", () => {
         currentTimeMillis: Effect.map(timers.currentTimeMillis, (now) => now + setBy)
       }
       const waiting = yield* Effect.forkChild(
-        untilNext(cron("0 6 * * *", "UTC"), yield* startNow, noNext).pipe(Effect.provideService(Clock.Clock, clock))
+        untilNext(cron("0 6 * * *", "UTC"), { last: yield* startNow, onNext: noNext }).pipe(
+          Effect.provideService(Clock.Clock, clock)
+        )
       )
       yield* TestClock.adjust("1 second")
       setBy = -86_400_000
@@ -153,7 +155,10 @@ describe("a cron expression", () => {
       yield* TestClock.setTime(Date.parse("2026-05-02T05:50:00.000Z"))
       const shown: Array<string> = []
       const waiting = yield* Effect.forkChild(
-        untilNext(cron("0 6 * * *", "UTC"), yield* startNow, (at) => Effect.sync(() => void shown.push(at)))
+        untilNext(cron("0 6 * * *", "UTC"), {
+          last: yield* startNow,
+          onNext: (at) => Effect.sync(() => void shown.push(at))
+        })
       )
       yield* TestClock.adjust("1 second")
       yield* Fiber.interrupt(waiting)

@@ -63,10 +63,10 @@ export const startSources = Effect.fnUntraced(function*(
         ),
       open: ({ to }) =>
         to === undefined ? Layer.effect(Sink, Effect.die("every source has a destination")) : Destination.layer(to),
-      ...options
-    },
-    reload,
-    joining
+      ...options,
+      reload,
+      joining
+    }
   ).pipe(Effect.forkScoped)
   const status = yield* Status
   const until = (matches: (snapshot: Snapshot) => boolean) =>
