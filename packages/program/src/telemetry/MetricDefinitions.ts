@@ -1,229 +1,395 @@
 /**
- * All metrics of the programs. `/metrics`, the OTLP export and the table in the docs derive from {@link definitions}. Names
- * and labels are a promise: dashboards and alert rules of other teams use them, so a test fixes them.
+ * All metrics of the programs: each entry says what a metric is, and where its values come from. `/metrics`, the OTLP export
+ * and the table in the docs derive from {@link definitions}. Names and labels are a promise: dashboards and alert rules of
+ * other teams use them, so a test fixes them.
  *
  * Labels have the source, the list and values from closed sets, never text from a service or a record. A source with one
- * list has at most 60 series, in a cluster 62, with a rate limit store one more, each further list less than that, and a process at most 100 of its own.
+ * list has at most 60 series, in a cluster 62, with a rate limit store one more. Each further list has less than that, and a
+ * process at most 100 of its own.
  */
+import type { SinkError } from "@payments/copy"
+import type { ObservedRequest } from "@payments/core"
+import { Duration, Result } from "effect"
+import { ExitCode, outcomeExitCode } from "../outcome/ExitCode.ts"
+import type { Facts, ObservedSource } from "./MetricFacts.ts"
+
+/** The values of each further label of a metric. */
+type LabelValues = { readonly [label: string]: ReadonlyArray<string> }
+
+type LabelsOf<Values extends LabelValues> = { readonly [Label in keyof Values]: Values[Label][number] }
+
+/**
+ * What a fact says about a metric: the value of its only series, or those of several series. A gauge is set to them, a counter
+ * incremented by them. Null removes all series; an empty array changes nothing.
+ */
+export type Samples<Values extends LabelValues = LabelValues> =
+  | number
+  | null
+  | ReadonlyArray<readonly [value: number, labels: LabelsOf<Values>]>
 
 /** A metric. */
-export interface Definition {
+export interface Definition<Values extends LabelValues = LabelValues> {
   readonly type: "counter" | "gauge" | "histogram"
   /** Whether each list of each source has its own series, or each source, or only the process. */
   readonly per: "list" | "source" | "process"
   /** The unit in UCUM, for OTLP. Prometheus has it in the name. */
   readonly unit: string
   readonly help: string
-  /** The values of each further label. */
-  readonly labels?: { readonly [label: string]: ReadonlyArray<string> }
+  readonly labels?: Values
   /** The number of series with these labels that exist at the same time, if not every combination does. */
   readonly atOnce?: number
   /** The upper bounds of a histogram's buckets. */
   readonly buckets?: ReadonlyArray<number>
+  /** The values that each kind of fact gives. */
+  readonly from: { readonly [Name in keyof Facts]?: (fact: Facts[Name]) => Samples<Values> }
 }
 
+/** Checks the labels of a metric's values. */
+const metric = <const Values extends LabelValues = Record<never, never>>(definition: Definition<Values>): Definition =>
+  // Only its own values have its labels.
+  definition as unknown as Definition
+
 const kinds = ["full", "window", "head"] as const
+const recordOutcomes = ["inserted", "updated", "unchanged", "missing", "returned", "quarantined"] as const
+const requestOutcomes = [
+  "ok",
+  "unauthorized",
+  "refused",
+  "rate_limited",
+  "server_error",
+  "no_answer",
+  "malformed"
+] as const
+const failureReasons = ["unauthorized", "service", "destination", "held_back", "stalled", "other"] as const
 
 /** The values of a label that is the same for the whole process. */
 const ofThisProcess: ReadonlyArray<string> = []
 
+const most = (values: ReadonlyArray<number>): number | null => values.length === 0 ? null : Math.max(0, ...values)
+
+/** Each list names the consumers of the whole destination. */
+const consumersOf = ({ lists }: ObservedSource) => lists.flatMap(({ consumers }) => consumers)
+
+/** Returns the runs that have read the whole list. Scans of parts do not. */
+const wholeRuns = ({ outcome: { result } }: Facts["Ended"]) =>
+  Result.isFailure<unknown, unknown>(result)
+    ? []
+    : "kind" in result.success
+    ? [result.success]
+    : result.success.filter(({ part }) => part === undefined)
+
+const resultsOf = (event: Facts["Ended"]) => {
+  const exitCode = outcomeExitCode(event.outcome)
+  if (Result.isFailure<unknown, unknown>(event.outcome.result)) {
+    return [exitCode === ExitCode.notAuthorized ? "unauthorized" : "failed"] as const
+  }
+  return wholeRuns(event).map(() => exitCode === ExitCode.done ? "complete" : "incomplete")
+}
+
+type RequestResult = typeof requestOutcomes[number]
+
+const requestResults: { readonly [result in ObservedRequest["result"]]: RequestResult } = {
+  Succeeded: "ok",
+  Unauthorized: "unauthorized",
+  Forbidden: "unauthorized",
+  NotFound: "refused",
+  InvalidRequest: "refused",
+  RateLimited: "rate_limited",
+  ServerFailure: "server_error",
+  Transport: "no_answer",
+  Timeout: "no_answer",
+  MalformedResponse: "malformed",
+  PaginationFault: "malformed",
+  FilterNotApplied: "malformed",
+  RedirectRefused: "malformed",
+  UnexpectedStatus: "malformed"
+}
+
+type FailureReason = typeof failureReasons[number]
+
+const sinkFailures: { readonly [tag in SinkError["reason"]["_tag"] | "HeldBack"]: FailureReason } = {
+  HeldBack: "held_back",
+  Locked: "destination",
+  LeaseLost: "destination",
+  Moved: "destination",
+  RowsRemoved: "destination",
+  OtherSource: "destination",
+  OtherRule: "destination",
+  PersonalDataChanged: "destination",
+  LogInUse: "destination",
+  OtherMerchant: "destination",
+  NotADestination: "destination",
+  WrongSetting: "destination",
+  Damaged: "destination",
+  Denied: "destination",
+  Full: "destination",
+  Unavailable: "destination",
+  Failed: "destination"
+}
+
+const isKey = <Key extends string>(key: string, object: { readonly [name in Key]: unknown }): key is Key =>
+  Object.hasOwn(object, key)
+
+/** Returns the reason of a failure by the tag of its error. */
+const failureReason = (tag: string): FailureReason =>
+  isKey(tag, sinkFailures)
+    ? sinkFailures[tag]
+    : !isKey(tag, requestResults)
+    ? "other"
+    : requestResults[tag] === "unauthorized"
+    ? "unauthorized"
+    : "service"
+
 /** All metrics, by name. */
 export const definitions = {
-  payments_list_age_seconds: {
+  payments_list_age_seconds: metric({
     type: "gauge",
     per: "list",
     unit: "s",
-    help: "Time since the start of the list's last complete full scan. No series before the first."
-  },
-  payments_list_max_age_seconds: {
+    help: "Time since the start of the list's last complete full scan. No series before the first.",
+    from: { List: ({ ageSeconds }) => ageSeconds }
+  }),
+  payments_list_max_age_seconds: metric({
     type: "gauge",
     per: "list",
     unit: "s",
-    help: "The age that the list may have (max_age). No series for a list without this setting."
-  },
-  payments_list_rows: { type: "gauge", per: "list", unit: "{row}", help: "Rows of the list in the destination." },
-  payments_list_missing_rows: {
+    help: "The age that the list may have (max_age). No series for a list without this setting.",
+    from: { List: ({ maxAgeSeconds }) => maxAgeSeconds }
+  }),
+  payments_list_rows: metric({
     type: "gauge",
     per: "list",
     unit: "{row}",
-    help: "Those of payments_list_rows that two complete scans in a row did not return."
-  },
-  payments_list_quarantined_records: {
+    help: "Rows of the list in the destination.",
+    from: { List: ({ rows }) => rows }
+  }),
+  payments_list_missing_rows: metric({
+    type: "gauge",
+    per: "list",
+    unit: "{row}",
+    help: "Those of payments_list_rows that two complete scans in a row did not return.",
+    from: { List: ({ missing, rows }) => rows === null ? null : missing }
+  }),
+  payments_list_quarantined_records: metric({
     type: "gauge",
     per: "list",
     unit: "{record}",
     help:
-      "Records of the list that its last complete full scan has quarantined, or a later one that has quarantined more."
-  },
-  payments_list_held_back_rows: {
+      "Records of the list that its last complete full scan has quarantined, or a later one that has quarantined more.",
+    from: { List: ({ quarantined, rows }) => rows === null ? null : quarantined }
+  }),
+  payments_list_held_back_rows: metric({
     type: "gauge",
     per: "list",
     unit: "{row}",
-    help: "Rows that the last full scan of this process did not mark missing, because they are too many at once."
-  },
-  payments_list_lock_held: {
+    help: "Rows that the last full scan of this process did not mark missing, because they are too many at once.",
+    from: {
+      Ended: (event) => wholeRuns(event).flatMap((run) => "heldBack" in run ? [[run.heldBack, {}]] : []),
+      // The rows that a standby has held back before say nothing about the scans of the worker that has the lock now.
+      List: ({ holdsLock }) => holdsLock ? [] : null
+    }
+  }),
+  payments_list_lock_held: metric({
     type: "gauge",
     per: "list",
     unit: "1",
-    help: "1 if this process holds the list's lock, 0 if it is a standby."
-  },
-  payments_list_failure: {
+    help: "1 if this process holds the list's lock, 0 if it is a standby.",
+    from: { List: ({ holdsLock }) => Number(holdsLock) }
+  }),
+  payments_list_failure: metric({
     type: "gauge",
     per: "list",
     unit: "1",
-    labels: { reason: ["unauthorized", "service", "destination", "held_back", "stalled", "other"] },
+    labels: { reason: failureReasons },
     atOnce: 1,
-    help: "1 while the last run of the list has not succeeded, with the reason. No series after a success."
-  },
-  payments_list_head_passes_stopped: {
+    help: "1 while the last run of the list has not succeeded, with the reason. No series after a success.",
+    from: {
+      List: ({ failure, stall }) =>
+        stall === null && failure === null
+          ? null
+          : [[1, { reason: stall === null ? failureReason(failure?.reason ?? "") : "stalled" }]]
+    }
+  }),
+  payments_list_head_passes_stopped: metric({
     type: "gauge",
     per: "list",
     unit: "1",
-    help: "1 if the head passes of the list were stopped, because its order is not newest first."
-  },
-  payments_consumer_lag_changes: {
+    help: "1 if the head passes of the list were stopped, because its order is not newest first.",
+    from: { List: ({ headProblem }) => Number(headProblem !== null) }
+  }),
+  payments_consumer_lag_changes: metric({
     type: "gauge",
     per: "source",
     unit: "{change}",
     help:
-      "Changes that the slowest consumer of the source's destination has not acknowledged. No series without consumers."
-  },
-  payments_consumer_idle_seconds: {
+      "Changes that the slowest consumer of the source's destination has not acknowledged. No series without consumers.",
+    from: {
+      // A refused consumer reads nothing, so it counts as behind.
+      Source: ({ source }) => most(consumersOf(source).map(({ lag = 1 }) => lag))
+    }
+  }),
+  payments_consumer_idle_seconds: metric({
     type: "gauge",
     per: "source",
     unit: "s",
     help:
-      "Time since the last acknowledgement of the consumer that has been unused for longest, of those with changes to read; 0 if there is none. No series without consumers."
-  },
-  payments_scan_duration_seconds: {
+      "Time since the last acknowledgement of the consumer that has been unused for longest, of those with changes to read; 0 if there is none. No series without consumers.",
+    from: {
+      Source: ({ now, source }) =>
+        most(consumersOf(source).map(({ lag, movedAt }) => lag === 0 ? 0 : (now - Date.parse(movedAt)) / 1000))
+    }
+  }),
+  payments_scan_duration_seconds: metric({
     type: "gauge",
     per: "list",
     unit: "s",
     labels: { kind: kinds },
-    help: "Duration of the last run that succeeded: full scan, window pass or head pass."
-  },
-  payments_rate_limit_requests_per_second: {
+    help: "Duration of the last run that succeeded: full scan, window pass or head pass.",
+    from: {
+      Ended: (event) => wholeRuns(event).map(({ elapsed }) => [Duration.toSeconds(elapsed), { kind: event.kind }])
+    }
+  }),
+  payments_rate_limit_requests_per_second: metric({
     type: "gauge",
     per: "source",
     unit: "{request}/s",
     help:
-      "Requests per second that the client may send now; while payments_rate_limit_shared is 1, those of all clients of the key together. No series without a limit."
-  },
-  payments_rate_limit_shared: {
+      "Requests per second that the client may send now; while payments_rate_limit_shared is 1, those of all clients of the key together. No series without a limit.",
+    from: { Request: ({ maxPerSecond }) => maxPerSecond ?? null }
+  }),
+  payments_rate_limit_shared: metric({
     type: "gauge",
     per: "source",
     unit: "1",
     help:
-      "1 if the last request of the source shared the request rate of its key through rate_limit_store, 0 if the store could not be used. No series without a store."
-  },
-  payments_source_stopped: {
+      "1 if the last request of the source shared the request rate of its key through rate_limit_store, 0 if the store could not be used. No series without a store.",
+    from: { Request: ({ isRateShared }) => isRateShared === undefined ? null : Number(isRateShared) }
+  }),
+  payments_source_stopped: metric({
     type: "gauge",
     per: "source",
     unit: "1",
     help:
-      "1 if the source was stopped until a person acts, for example because its destination belongs to another source."
-  },
-  payments_source_held: {
+      "1 if the source was stopped until a person acts, for example because its destination belongs to another source.",
+    from: { Source: ({ source }) => Number(source.state === "stopped") }
+  }),
+  payments_source_held: metric({
     type: "gauge",
     per: "source",
     unit: "1",
     help:
-      "1 if this process runs the source, 0 if another runner of the cluster has it or none. No series without a cluster."
-  },
-  payments_takeovers_total: {
+      "1 if this process runs the source, 0 if another runner of the cluster has it or none. No series without a cluster.",
+    from: { Placement: ({ cluster, isHere }) => cluster ? Number(isHere) : null }
+  }),
+  payments_takeovers_total: metric({
     type: "counter",
     per: "source",
     unit: "{takeover}",
-    help: "How many times this process has taken the source over from another runner. No series without a cluster."
-  },
-  payments_scans_total: {
+    help: "How many times this process has taken the source over from another runner. No series without a cluster.",
+    from: { Placement: ({ cluster }) => cluster ? 0 : [], Takeover: () => 1 }
+  }),
+  payments_scans_total: metric({
     type: "counter",
     per: "list",
     unit: "{scan}",
     labels: { kind: kinds, result: ["complete", "incomplete", "unauthorized", "failed"] },
     help:
-      "Runs that ended, without scans of parts. incomplete: the end of the list was reached, but records are quarantined or rows held back."
-  },
-  payments_records_total: {
+      "Runs that ended, without scans of parts. incomplete: the end of the list was reached, but records are quarantined or rows held back.",
+    from: { Ended: (event) => resultsOf(event).map((result) => [1, { kind: event.kind, result }]) }
+  }),
+  payments_records_total: metric({
     type: "counter",
     per: "list",
     unit: "{record}",
-    labels: { outcome: ["inserted", "updated", "unchanged", "missing", "returned", "quarantined"] },
+    labels: { outcome: recordOutcomes },
     help:
-      "Records that were read, by what they did to the destination, and rows that became missing. Returned rows and quarantined records count as inserted, updated or unchanged too."
-  },
-  payments_requests_total: {
+      "Records that were read, by what they did to the destination, and rows that became missing. Returned rows and quarantined records count as inserted, updated or unchanged too.",
+    from: {
+      Committed: ({ before, progress }) =>
+        recordOutcomes.map((outcome) => [progress[outcome] - before[outcome], { outcome }])
+    }
+  }),
+  payments_requests_total: metric({
     type: "counter",
     per: "list",
     unit: "{request}",
-    labels: {
-      result: ["ok", "unauthorized", "refused", "rate_limited", "server_error", "no_answer", "malformed"]
-    },
+    labels: { result: requestOutcomes },
     help:
-      "Requests to the service. refused: 404 and other 4xx. no_answer: no connection, or a timeout. malformed: not a page."
-  },
-  payments_waits_total: {
+      "Requests to the service. refused: 404 and other 4xx. no_answer: no connection, or a timeout. malformed: not a page.",
+    from: { Request: ({ result }) => [[1, { result: requestResults[result] }]] }
+  }),
+  payments_waits_total: metric({
     type: "counter",
     per: "list",
     unit: "{wait}",
     labels: { reason: ["rate_limited", "service", "destination"] },
-    help: "Waits before a page is requested again, or before the destination is opened again."
-  },
-  payments_stalls_total: {
+    help: "Waits before a page is requested again, or before the destination is opened again.",
+    from: {
+      Waiting: ({ error }) => [[1, { reason: error.reason._tag === "RateLimited" ? "rate_limited" : "service" }]],
+      DestinationWait: () => [[1, { reason: "destination" }]]
+    }
+  }),
+  payments_stalls_total: metric({
     type: "counter",
     per: "list",
     unit: "{stall}",
-    help: "Full scans that were ended because they committed no page for 10 minutes."
-  },
-  payments_request_duration_seconds: {
+    help: "Full scans that were ended because they committed no page for 10 minutes.",
+    from: { Stall: () => 1 }
+  }),
+  payments_request_duration_seconds: metric({
     type: "histogram",
     per: "list",
     unit: "s",
     buckets: [0.1, 0.25, 0.5, 1, 2.5, 10],
-    help: "Duration of requests to the service, with reading the answer."
-  },
-  payments_commit_duration_seconds: {
+    help: "Duration of requests to the service, with reading the answer.",
+    from: { Request: ({ seconds }) => seconds }
+  }),
+  payments_commit_duration_seconds: metric({
     type: "histogram",
     per: "list",
     unit: "s",
     buckets: [0.01, 0.1, 1],
-    help: "Duration of commits of pages into the destination."
-  },
-  payments_cluster_healthy: {
+    help: "Duration of commits of pages into the destination.",
+    from: { Committed: ({ elapsed }) => Duration.toSeconds(elapsed) }
+  }),
+  payments_cluster_healthy: metric({
     type: "gauge",
     per: "process",
     unit: "1",
     help:
-      "1 if this process has joined the cluster and its database has answered within the last seconds, else 0. No series without a cluster."
-  },
-  payments_build_info: {
+      "1 if this process has joined the cluster and its database has answered within the last seconds, else 0. No series without a cluster.",
+    from: { Process: ({ cluster }) => cluster ? Number(cluster.isHealthy) : null }
+  }),
+  payments_build_info: metric({
     type: "gauge",
     per: "process",
     unit: "1",
     labels: { version: ofThisProcess, node: ofThisProcess },
-    help: "1, with the version of the program and of Node."
-  },
-  process_start_time_seconds: {
+    help: "1, with the version of the program and of Node.",
+    from: { Start: ({ version }) => [[1, { version, node: process.versions.node }]] }
+  }),
+  process_start_time_seconds: metric({
     type: "gauge",
     per: "process",
     unit: "s",
-    help: "When the process started, in seconds since 1970."
-  },
-  process_cpu_seconds_total: { type: "counter", per: "process", unit: "s", help: "CPU time of the process." },
-  process_resident_memory_bytes: { type: "gauge", per: "process", unit: "By", help: "Resident memory of the process." }
-} as const satisfies { readonly [name: string]: Definition }
+    help: "When the process started, in seconds since 1970.",
+    from: { Start: () => performance.timeOrigin / 1000 }
+  }),
+  process_cpu_seconds_total: metric({
+    type: "counter",
+    per: "process",
+    unit: "s",
+    help: "CPU time of the process.",
+    from: { Process: ({ cpuSeconds }) => cpuSeconds }
+  }),
+  process_resident_memory_bytes: metric({
+    type: "gauge",
+    per: "process",
+    unit: "By",
+    help: "Resident memory of the process.",
+    from: { Process: () => process.memoryUsage.rss() }
+  })
+}
 
-type Definitions = typeof definitions
 /** The name of a metric. */
-export type MetricName = keyof Definitions
-/** The names of the metrics of a type. */
-export type NameOf<Type extends Definition["type"]> = {
-  [Name in MetricName]: Definitions[Name]["type"] extends Type ? Name : never
-}[MetricName]
-/** The labels of a metric, without the source and the list. */
-export type LabelsOf<Name extends MetricName> = Definitions[Name] extends
-  { readonly labels: infer Values extends { readonly [label: string]: ReadonlyArray<string> } }
-  ? { readonly [Label in keyof Values]: Values[Label][number] }
-  : undefined
-/** The labels as arguments of a function: none for a metric without labels. */
-export type LabelArguments<Name extends MetricName> = LabelsOf<Name> extends undefined ? [] : [labels: LabelsOf<Name>]
+export type MetricName = keyof typeof definitions

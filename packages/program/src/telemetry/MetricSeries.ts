@@ -1,44 +1,47 @@
 /** The series of metrics, in a registry of Effect's metrics. */
 import { type Context, Metric } from "effect"
-import { type Definition, definitions, type LabelArguments, type MetricName, type NameOf } from "./MetricDefinitions.ts"
+import { type Definition, definitions, type MetricName, type Samples } from "./MetricDefinitions.ts"
+import type { Facts } from "./MetricFacts.ts"
+
+const names = Object.keys(definitions) as ReadonlyArray<MetricName> // all of its keys
 
 /** The series of the process, of a source or of a list. */
 export class Series {
   readonly #context: Context.Context<never>
+  readonly #per: Definition["per"]
   readonly #labels: Readonly<Record<string, string>>
   readonly #metrics = new Map<string, Metric.Metric<number, unknown>>()
 
-  constructor(context: Context.Context<never>, labels: Readonly<Record<string, string>>) {
+  /** A list begins with all its counters at 0: Prometheus cannot compute the increase of a series that begins with 1. */
+  constructor(
+    context: Context.Context<never>,
+    per: Definition["per"],
+    labels: Readonly<Record<string, string>> = {}
+  ) {
     this.#context = context
+    this.#per = per
     this.#labels = labels
+    for (const name of per === "list" ? names : []) {
+      const { labels: own = {}, per: perOfMetric, type } = definitions[name]
+      if (perOfMetric === per && type === "counter") {
+        for (const values of combinations(own)) this.#update(name, values, 0)
+      }
+    }
   }
 
-  /** Sets a gauge. Without a value it has no series. A gauge with `atOnce: 1` keeps only this series. */
-  set<Name extends NameOf<"gauge">>(
-    name: Name,
-    value: number | null | undefined,
-    ...[labels]: LabelArguments<Name>
-  ): void {
-    const definition: Definition = definitions[name]
-    if (value === null || value === undefined || definition.atOnce === 1) this.#removeAll(name)
-    if (value !== null && value !== undefined) this.#update(name, labels, value)
+  /** Updates the metrics whose values come from this kind of fact. */
+  note<Name extends keyof Facts>(name: Name, fact: Facts[Name]): void {
+    for (const metric of names) {
+      const { from, per } = definitions[metric]
+      const samples = per === this.#per ? from[name]?.(fact) : undefined
+      if (samples !== undefined) this.#apply(metric, samples)
+    }
   }
 
-  /** Increments a counter. */
-  add<Name extends NameOf<"counter">>(name: Name, value: number, ...[labels]: LabelArguments<Name>): void {
-    this.#update(name, labels, value)
-  }
-
-  /** Adds a value to a histogram. */
-  record<Name extends NameOf<"histogram">>(name: Name, value: number, ...[labels]: LabelArguments<Name>): void {
-    this.#update(name, labels, value)
-  }
-
-  /** Adds all counters of a list with the value 0: Prometheus cannot compute the increase of a series that begins with 1. */
-  addZeros(): void {
-    for (const [name, definition] of Object.entries<Definition>(definitions)) {
-      if (definition.per !== "list" || definition.type !== "counter") continue
-      for (const labels of combinations(definition.labels ?? {})) this.#update(name as MetricName, labels, 0) // a key
+  /** Removes the gauges, except those whose values come from this kind of fact. */
+  removeGaugesExcept(fact: keyof Facts): void {
+    for (const name of names) {
+      if (definitions[name].type === "gauge" && definitions[name].from[fact] === undefined) this.#removeAll(name)
     }
   }
 
@@ -46,6 +49,12 @@ export class Series {
   clear(): void {
     for (const metric of this.#metrics.values()) Metric.removeUnsafe(metric, this.#context)
     this.#metrics.clear()
+  }
+
+  #apply(name: MetricName, samples: Samples): void {
+    if (samples === null || definitions[name].atOnce === 1) this.#removeAll(name)
+    const each = typeof samples === "number" ? [[samples, {}] as const] : samples ?? []
+    for (const [value, labels] of each) this.#update(name, labels, value)
   }
 
   #removeAll(name: MetricName): void {
@@ -56,8 +65,8 @@ export class Series {
     }
   }
 
-  #update(name: MetricName, labels: Readonly<Record<string, string>> | undefined, value: number): void {
-    const key = labels === undefined ? name : `${name} ${Object.values(labels).join(" ")}`
+  #update(name: MetricName, labels: Readonly<Record<string, string>>, value: number): void {
+    const key = [name, ...Object.values(labels)].join(" ")
     const known = this.#metrics.get(key)
     const metric = known ?? makeMetric(name, { ...this.#labels, ...labels })
     if (known === undefined) this.#metrics.set(key, metric)
@@ -66,7 +75,7 @@ export class Series {
 }
 
 const makeMetric = (name: MetricName, attributes: Readonly<Record<string, string>>): Metric.Metric<number, unknown> => {
-  const { buckets = [], help: description, type }: Definition = definitions[name]
+  const { buckets = [], help: description, type } = definitions[name]
   switch (type) {
     case "counter":
       return Metric.counter(name, { description, attributes, incremental: true })

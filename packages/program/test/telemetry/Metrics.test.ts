@@ -12,7 +12,8 @@ import { openScanner, scanAll, type ScanProgress, type ScanSummary } from "../..
 import * as ScanTotals from "../../../copy/src/plan/ScanTotals.ts"
 import * as SqliteSink from "../../../copy/src/sqlite/SqliteSink.ts"
 import { type Definition, definitions } from "../../src/telemetry/MetricDefinitions.ts"
-import { Metrics, type ObservedList } from "../../src/telemetry/Metrics.ts"
+import type { ObservedList } from "../../src/telemetry/MetricFacts.ts"
+import { Metrics } from "../../src/telemetry/Metrics.ts"
 
 const families = Effect.map(
   Metrics,

@@ -1,0 +1,61 @@
+/** What metrics are computed from: events of runs, requests, and the state of sources, lists and the process. */
+import type { ScanEvent } from "@payments/copy"
+import type { ObservedRequest } from "@payments/core"
+
+/** What the gauges of a source show. A source of the worker's snapshot is one. */
+export interface ObservedSource {
+  readonly name: string
+  /** `elsewhere`: another runner of the cluster has the source, or none yet. `stopped`: until a person acts. */
+  readonly state: string
+  /** Why no list of the source can be scanned. */
+  readonly problem: { readonly reason: string } | null
+  readonly lists: ReadonlyArray<ObservedList>
+}
+
+/** What the gauges of a list show. Null: not known. */
+export interface ObservedList {
+  /** The list's name on the command line, such as `payout-requests`. */
+  readonly list: string
+  readonly rows: number | null
+  readonly missing: number
+  readonly quarantined: number
+  readonly ageSeconds: number | null
+  readonly maxAgeSeconds: number | null
+  readonly holdsLock: boolean
+  readonly headProblem: string | null
+  readonly failure: { readonly reason: string } | null
+  readonly stall: { readonly reason: string } | null
+  /** A consumer without a lag is refused until it has said where it stands. */
+  readonly consumers: ReadonlyArray<{ readonly lag: number | undefined; readonly movedAt: string }>
+}
+
+/** The cluster of this process; null without one. */
+export type ObservedCluster = { readonly isHealthy: boolean } | null
+
+type EventOf<Tag extends ScanEvent["_tag"]> = Extract<ScanEvent, { readonly _tag: Tag }>
+
+/** The facts, by name. Each is about a list, a source or the process. */
+export interface Facts {
+  /** A run committed a page, waits, or ended. */
+  readonly Committed: EventOf<"Committed">
+  readonly Waiting: EventOf<"Waiting">
+  readonly Ended: EventOf<"Ended">
+  /** A request to the service has ended. */
+  readonly Request: ObservedRequest
+  /** The source waits for its destination. */
+  readonly DestinationWait: null
+  /** A full scan was ended because it committed no page for long. */
+  readonly Stall: null
+  /** This process has taken the source over from another runner of its cluster. */
+  readonly Takeover: null
+  /** The state of a list. */
+  readonly List: ObservedList
+  /** The state of a source that this process runs. `now` is in milliseconds since 1970. */
+  readonly Source: { readonly source: ObservedSource; readonly now: number }
+  /** Whether this process runs a source. */
+  readonly Placement: { readonly isHere: boolean; readonly cluster: ObservedCluster }
+  /** The state of the process. `cpuSeconds` is the CPU time since the fact before. */
+  readonly Process: { readonly cluster: ObservedCluster; readonly cpuSeconds: number }
+  /** The process has started. */
+  readonly Start: { readonly version: string }
+}
