@@ -41,7 +41,7 @@ import { problemAnnotations } from "../state/Log.ts"
 import { initialState, Status } from "../state/Status.ts"
 import { checkDatabase } from "./ClusterDatabase.ts"
 import { clusterLogger } from "./ClusterLog.ts"
-import { Owners } from "./Owners.ts"
+import { RunnerLeases } from "./RunnerLeases.ts"
 
 /** The durations of a cluster. */
 export interface Times {
@@ -72,13 +72,13 @@ const longestWait = Duration.seconds(30)
  */
 export const join = Effect.fnUntraced(function*(settings: ClusterSettings, durations: Times = times) {
   const status = yield* Status
-  const owners = Context.get(yield* Layer.build(Owners.layer(settings)), Owners)
+  const leases = Context.get(yield* Layer.build(RunnerLeases.layer(settings)), RunnerLeases)
   const scope = yield* Scope.make()
   const joined = yield* Deferred.make<Sharding.Sharding["Service"], SinkError | CommandExit>()
   let isClosing = false
   const fork = Effect.runForkWith(yield* Effect.context<never>())
   const logger = clusterLogger((message) => isClosing ? undefined : void fork(message))
-  yield* joinWithRetries({ settings, durations, owners, logger }).pipe(
+  yield* joinWithRetries({ settings, durations, leases, logger }).pipe(
     Scope.provide(scope),
     Deferred.into(joined),
     Effect.forkIn(scope)
@@ -88,8 +88,8 @@ export const join = Effect.fnUntraced(function*(settings: ClusterSettings, durat
   const noteElsewhere = (source: Source) =>
     status.set({ ...initialState(source, locationOf(source)), state: "elsewhere" })
   /** Runs the loop while this runner has the source. */
-  const owning = <R>(source: Source, loop: Effect.Effect<void, never, R>) =>
-    owners.noteOwner(source.name).pipe(
+  const whileTaken = <R>(source: Source, loop: Effect.Effect<void, never, R>) =>
+    leases.noteTaken(source.name).pipe(
       Effect.flatMap((from) =>
         from === undefined
           ? Effect.logInfo("source taken")
@@ -98,20 +98,20 @@ export const join = Effect.fnUntraced(function*(settings: ClusterSettings, durat
       Effect.forkChild,
       Effect.andThen(loop),
       Effect.onInterrupt(() =>
-        Effect.all([owners.noteEnd(source.name), noteElsewhere(source), Effect.logInfo("source released")])
+        Effect.all([leases.noteReleased(source.name), noteElsewhere(source), Effect.logInfo("source released")])
       ),
       Effect.annotateLogs({ source: source.name, runner })
     )
   const placement: Placement = {
     run: Effect.fnUntraced(function*<R>(source: Source, loop: Effect.Effect<void, never, R>) {
-      if (source.runner === runner) return yield* owning(source, loop)
+      if (source.runner === runner) return yield* whileTaken(source, loop)
       yield* noteElsewhere(source)
       if (source.runner !== undefined) return yield* Effect.never
       const sharding = yield* Effect.catch(Deferred.await(joined), () => Effect.never)
       const ended = yield* Deferred.make<void>()
       // Effect Cluster would run the loop with its own logger, and without traces.
       const context = yield* Effect.context<R>()
-      const running: Effect.Effect<void> = Effect.updateContext(owning(source, loop), () => context)
+      const running: Effect.Effect<void> = Effect.updateContext(whileTaken(source, loop), () => context)
       yield* sharding.registerSingleton(source.name, Effect.andThen(running, Deferred.succeed(ended, undefined)))
       // The loop ends by itself only if a person has to act. Then the source is not registered any more.
       return yield* Deferred.await(ended)
@@ -129,7 +129,7 @@ export const join = Effect.fnUntraced(function*(settings: ClusterSettings, durat
 interface Joining {
   readonly settings: ClusterSettings
   readonly durations: Times
-  readonly owners: Owners["Service"]
+  readonly leases: RunnerLeases["Service"]
   /** Gets the messages of Effect Cluster. */
   readonly logger: Logger.Logger<unknown, void>
 }
@@ -138,7 +138,7 @@ const joinWithRetries = Effect.fnUntraced(function*(joining: Joining) {
   let wait = firstWait
   while (true) {
     const database = yield* Effect.result(
-      Effect.tap(checkDatabase(joining.settings), (checked) => joining.owners.register(checked.settings))
+      Effect.tap(checkDatabase(joining.settings), (checked) => joining.leases.register(checked.settings))
     )
     let error: SinkError
     if (Result.isFailure(database)) {
@@ -148,7 +148,7 @@ const joinWithRetries = Effect.fnUntraced(function*(joining: Joining) {
       if (database.success.warning !== undefined) yield* Effect.logWarning(database.success.warning)
       const sharding = yield* Effect.exit(startSharding(joining, database.success.settings))
       if (Exit.isSuccess(sharding)) {
-        yield* joining.owners.noteJoined
+        yield* joining.leases.noteJoined
         return sharding.value
       }
       if (Cause.hasInterrupts(sharding.cause)) return yield* Effect.interrupt

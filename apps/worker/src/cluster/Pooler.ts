@@ -38,7 +38,7 @@ export const findPooling = Effect.fnUntraced(function*(
     const own: Connection = { pid: Number(marked?.["pid"]), mark }
     const isDirect = own.pid === first.announcedPid
     for (let attempt = 0; attempt < (isDirect ? 1 : attempts); attempt++) {
-      const found = yield* Effect.scoped(attemptOn(first, own, open, isDirect))
+      const found = yield* Effect.scoped(attemptOn({ first, own, open, isDirect }))
       if (found !== undefined) return found
     }
     return undefined
@@ -83,10 +83,13 @@ const connectionOf = ({ query }: Session): Effect.Effect<Connection, SinkError> 
 
 /** Opens a transaction in a second session, and returns how a pooler is seen to share the connection of the first one. */
 const attemptOn = Effect.fnUntraced(function*(
-  first: Session,
-  own: Connection,
-  open: Effect.Effect<Session, SinkError, Scope.Scope>,
-  isDirect: boolean
+  { first, isDirect, open, own }: {
+    readonly first: Session
+    readonly own: Connection
+    readonly open: Effect.Effect<Session, SinkError, Scope.Scope>
+    /** Whether no pooler is known to be between. */
+    readonly isDirect: boolean
+  }
 ): Effect.fn.Return<Pooling | undefined, SinkError, Scope.Scope> {
   const second = yield* open
   const shared = (yield* connectionOf(second)).pid === own.pid

@@ -1,6 +1,6 @@
 /** What a runner notes for people: that it is alive, and which sources it runs. It also shows which runner has the others. */
 import { type SinkError } from "@payments/copy"
-import { connect, type PostgresClient, type PostgresSettings, timeoutDetached } from "@payments/copy/postgres"
+import { connect, type PostgresSettings, timeoutDetached } from "@payments/copy/postgres"
 import { type CommandExit, Metrics, usage } from "@payments/program"
 import type { ClusterSettings } from "@payments/program/sources"
 import { Context, Deferred, Duration, Effect, Layer, Option, Schedule, Scope, Semaphore } from "effect"
@@ -18,7 +18,7 @@ const statementTimeout = Duration.seconds(10)
 const endTimeout = Duration.seconds(1)
 
 /** The runners that have the sources. */
-export class Owners extends Context.Service<Owners, {
+export class RunnerLeases extends Context.Service<RunnerLeases, {
   /**
    * Registers this process under the name of its runner. Fails if another live process has the name. Waits while that is not
    * known: a process that was killed keeps its name for 30 s.
@@ -30,12 +30,22 @@ export class Owners extends Context.Service<Owners, {
    * Notes that this runner runs the source now, as soon as it is registered and the database answers. Returns the runner that
    * ran it before, if there was another one.
    */
-  readonly noteOwner: (source: string) => Effect.Effect<string | undefined>
+  readonly noteTaken: (source: string) => Effect.Effect<string | undefined>
   /** Notes that this runner does not run the source any more. It does not wait for the database. */
-  readonly noteEnd: (source: string) => Effect.Effect<void>
-}>()("@payments/worker/Owners") {
-  static readonly layer = (settings: Pick<ClusterSettings, "prefix" | "runner">) => Layer.effect(Owners, make(settings))
+  readonly noteReleased: (source: string) => Effect.Effect<void>
+}>()("@payments/worker/RunnerLeases") {
+  static readonly layer = (settings: Pick<ClusterSettings, "prefix" | "runner">) =>
+    Layer.effect(RunnerLeases, make(settings))
 }
+
+/** What this process knows about its cluster. */
+interface Known {
+  readonly isJoined: boolean
+  /** The live runners of all sources; undefined while the database does not answer. */
+  readonly runners: ReadonlyMap<string, string> | undefined
+}
+
+const none: ReadonlyMap<string, string> = new Map()
 
 const make = Effect.fnUntraced(function*({ prefix, runner }: Pick<ClusterSettings, "prefix" | "runner">) {
   const status = yield* Status
@@ -48,72 +58,35 @@ const make = Effect.fnUntraced(function*({ prefix, runner }: Pick<ClusterSetting
     process: `process ${process.pid} on ${hostname()}`,
     version
   }
-  const registered = yield* Deferred.make<PostgresClient>()
-  let current: PostgresClient | undefined
-  const none: ReadonlyMap<string, string> = new Map()
-  let isJoined = false
-  /** The live runners of all sources; undefined while the database does not answer. */
-  let known: ReadonlyMap<string, string> | undefined
-  const show = Effect.suspend(() =>
-    status.setCluster({ runner, isHealthy: isJoined && known !== undefined, owners: known ?? none })
-  )
-  yield* show
-
-  const register = Effect.fnUntraced(function*(database: PostgresSettings) {
-    if (current !== undefined) return
-    const client = yield* Scope.provide(connect(database), scope)
-    yield* Runners.createTables(client, prefix)
-    yield* claimName(client, prefix, own)
-    yield* Scope.addFinalizer(
-      scope,
-      Effect.ignore(timeoutDetached(endTimeout)(Runners.unregister(client.once, prefix, own)))
-    )
-    current = client
-    yield* Deferred.succeed(registered, client)
-    yield* Effect.forkIn(beats(client), scope)
-  })
+  const registered = yield* Deferred.make<Runners.Registration>()
+  let current: Runners.Registration | undefined
+  let known: Known = { isJoined: false, runners: undefined }
+  const learn = (news: Partial<Known>) =>
+    Effect.suspend(() => {
+      known = { ...known, ...news }
+      const isHealthy = known.isJoined && known.runners !== undefined
+      return status.setCluster({ runner, isHealthy, runners: known.runners ?? none })
+    })
+  yield* learn({})
 
   /** A source can leave this runner and come back at once. Statements on several connections could change their order. */
   const inOrder = Semaphore.makeUnsafe(1).withPermits(1)
-
-  let isNameTaken = false
-  /** Notes that this runner is alive, and shows who has the sources. */
-  const beat = Effect.fnUntraced(function*({ once }: PostgresClient) {
-    const isRegistered = (yield* Runners.beat(once, prefix, own)) || (yield* Runners.register(once, prefix, own))
-    // Two runners got the same name while one of them could not reach the database. The leases keep their data right.
-    if (!isRegistered && !isNameTaken) yield* Effect.logError("another live runner has the name of this one")
-    isNameTaken = !isRegistered
-    const owners = new Map<string, string>()
-    for (const owner of yield* Runners.readOwners(once, prefix)) {
-      if (owner.runner !== null) owners.set(owner.source, owner.runner)
-    }
-    known = owners
-    yield* show
-  })
-  const away = Effect.suspend(() => {
-    known = undefined
-    return show
-  })
-  const beats = (client: PostgresClient) =>
-    Effect.forever(
-      timeoutDetached(statementTimeout)(beat(client)).pipe(
-        Effect.flatMap((done) => Option.isSome(done) ? Effect.void : away),
-        Effect.catch((error) =>
-          Effect.andThen(Effect.annotateLogs(Effect.logDebug("runner not noted"), problemAnnotations(error)), away)
-        ),
-        Effect.andThen(Effect.sleep(Runners.beatInterval))
-      )
-    ).pipe(Effect.withTracerEnabled(false))
-
-  return Owners.of({
-    register,
-    noteJoined: Effect.suspend(() => {
-      isJoined = true
-      return show
+  return RunnerLeases.of({
+    register: Effect.fnUntraced(function*(database) {
+      if (current !== undefined) return
+      const client = yield* Scope.provide(connect(database), scope)
+      yield* Runners.createTables(client, prefix)
+      yield* claimName({ query: client.query, prefix, own })
+      const registration = { query: client.once, prefix, own }
+      yield* Scope.addFinalizer(scope, Effect.ignore(timeoutDetached(endTimeout)(Runners.unregister(registration))))
+      current = registration
+      yield* Deferred.succeed(registered, registration)
+      yield* Effect.forkIn(beats(registration, (runners) => learn({ runners })), scope)
     }),
-    noteOwner: Effect.fnUntraced(function*(source) {
-      const client = yield* Deferred.await(registered)
-      const before = yield* inOrder(Runners.noteOwner(client.once, prefix, own, source)).pipe(
+    noteJoined: learn({ isJoined: true }),
+    noteTaken: Effect.fnUntraced(function*(source) {
+      const registration = yield* Deferred.await(registered)
+      const before = yield* inOrder(Runners.noteTaken(registration, source)).pipe(
         Effect.retry(Schedule.spaced(Runners.beatInterval)),
         // The schedule never ends.
         Effect.orDie
@@ -121,27 +94,50 @@ const make = Effect.fnUntraced(function*({ prefix, runner }: Pick<ClusterSetting
       if (before !== undefined) yield* metrics.onTakeover(source)
       return before
     }),
-    noteEnd: (source) =>
+    noteReleased: (source) =>
       Effect.suspend(() =>
         current === undefined
           ? Effect.void
           : Effect.asVoid(
-            Effect.forkDetach(Effect.ignore(inOrder(Runners.noteEnd(current.once, prefix, own, source))), {
-              startImmediately: true
-            })
+            Effect.forkDetach(Effect.ignore(inOrder(Runners.noteReleased(current, source))), { startImmediately: true })
           )
       )
   })
 })
 
+/** Notes again and again that this runner is alive. Gives `onRunners` the live runners of all sources, if they are known. */
+const beats = (
+  registration: Runners.Registration,
+  onRunners: (runners: ReadonlyMap<string, string> | undefined) => Effect.Effect<void>
+) => {
+  let isNameTaken = false
+  const beat = Effect.gen(function*() {
+    const isRegistered = (yield* Runners.beat(registration)) || (yield* Runners.register(registration))
+    // Two runners got the same name while one of them could not reach the database. The leases keep their data right.
+    if (!isRegistered && !isNameTaken) yield* Effect.logError("another live runner has the name of this one")
+    isNameTaken = !isRegistered
+    const sources = yield* Runners.readSources(registration.query, registration.prefix)
+    yield* onRunners(new Map(sources.flatMap(({ runner, source }) => runner === null ? [] : [[source, runner]])))
+  })
+  const away = onRunners(undefined)
+  return Effect.forever(
+    timeoutDetached(statementTimeout)(beat).pipe(
+      Effect.flatMap((done) => Option.isSome(done) ? Effect.void : away),
+      Effect.catch((error) =>
+        Effect.andThen(Effect.annotateLogs(Effect.logDebug("runner not noted"), problemAnnotations(error)), away)
+      ),
+      Effect.andThen(Effect.sleep(Runners.beatInterval))
+    )
+  ).pipe(Effect.withTracerEnabled(false))
+}
+
 /** Registers the process as soon as its name is free. Fails if the process that has the name notes that it is alive. */
 const claimName = Effect.fnUntraced(function*(
-  { query }: PostgresClient,
-  prefix: string,
-  own: Runners.RunnerProcess
+  registration: Runners.Registration
 ): Effect.fn.Return<void, SinkError | CommandExit> {
+  const { own, prefix, query } = registration
   let first: string | undefined
-  while (!(yield* Runners.register(query, prefix, own))) {
+  while (!(yield* Runners.register(registration))) {
     const other = yield* Runners.processOf(query, prefix, own.runner)
     if (other === undefined) continue
     if (first !== undefined && other.seenAt !== first) {

@@ -35,7 +35,7 @@ export interface Runner extends Omit<RunnerProcess, "instance"> {
 }
 
 /** Who runs a source. */
-export interface Owner {
+export interface SourceRunner {
   readonly source: string
   /** The live runner that runs it; null if none does. */
   readonly runner: string | null
@@ -50,7 +50,7 @@ export interface Owner {
 /** The runners of a cluster and their sources. */
 export interface Fleet {
   readonly runners: ReadonlyArray<Runner>
-  readonly sources: ReadonlyArray<Owner>
+  readonly sources: ReadonlyArray<SourceRunner>
 }
 
 const processes = (prefix: string): string => `${prefix}_processes`
@@ -88,11 +88,16 @@ const exist = (query: Query, prefix: string): Effect.Effect<boolean, SinkError> 
     ([tables]) => tables?.["exist"] === true
   )
 
+/** A process of a cluster, and how it writes into the tables. */
+export interface Registration {
+  readonly query: Query
+  readonly prefix: string
+  readonly own: RunnerProcess
+}
+
 /** Registers a process under the name of its runner. Returns false if another live process has the name. */
 export const register = (
-  query: Query,
-  prefix: string,
-  { instance, process, runner, version }: RunnerProcess
+  { own: { instance, process, runner, version }, prefix, query }: Registration
 ): Effect.Effect<boolean, SinkError> =>
   Effect.andThen(
     query(`DELETE FROM ${processes(prefix)} WHERE seen_at < clock_timestamp() - interval '${keptFor}'`),
@@ -122,9 +127,7 @@ export const processOf = (
 
 /** Notes that the process is alive. Returns false if it is not registered any more. */
 export const beat = (
-  query: Query,
-  prefix: string,
-  { instance, runner }: RunnerProcess
+  { own: { instance, runner }, prefix, query }: Registration
 ): Effect.Effect<boolean, SinkError> =>
   Effect.map(
     query(
@@ -137,10 +140,8 @@ export const beat = (
   )
 
 /** Notes that the process runs the source now. Returns the other runner that ran it before, if there was one. */
-export const noteOwner = (
-  query: Query,
-  prefix: string,
-  { instance, runner }: RunnerProcess,
+export const noteTaken = (
+  { own: { instance, runner }, prefix, query }: Registration,
   source: string
 ): Effect.Effect<string | undefined, SinkError> =>
   Effect.map(
@@ -160,10 +161,8 @@ export const noteOwner = (
   )
 
 /** Notes that the process does not run the source any more. */
-export const noteEnd = (
-  query: Query,
-  prefix: string,
-  { instance }: RunnerProcess,
+export const noteReleased = (
+  { own: { instance }, prefix, query }: Registration,
   source: string
 ): Effect.Effect<void, SinkError> =>
   Effect.asVoid(
@@ -175,9 +174,7 @@ export const noteEnd = (
 
 /** Notes that the process ends. */
 export const unregister = (
-  query: Query,
-  prefix: string,
-  { instance, runner }: RunnerProcess
+  { own: { instance, runner }, prefix, query }: Registration
 ): Effect.Effect<void, SinkError> =>
   Effect.asVoid(
     query(
@@ -188,7 +185,7 @@ export const unregister = (
   )
 
 /** Reads who runs which source. */
-export const readOwners = (query: Query, prefix: string): Effect.Effect<ReadonlyArray<Owner>, SinkError> =>
+export const readSources = (query: Query, prefix: string): Effect.Effect<ReadonlyArray<SourceRunner>, SinkError> =>
   Effect.map(
     query(
       `SELECT s.source, s.runner AS last_runner, ${iso("s.since").replace(/ AS .*/, "")} AS since, s.takeovers,
@@ -199,7 +196,7 @@ export const readOwners = (query: Query, prefix: string): Effect.Effect<Readonly
       ORDER BY s.source COLLATE "C"`
     ),
     (rows) =>
-      rows.map((row): Owner => ({
+      rows.map((row): SourceRunner => ({
         source: String(row["source"]),
         runner: typeof row["runner"] === "string" ? row["runner"] : null,
         lastRunner: String(row["last_runner"]),
@@ -214,7 +211,7 @@ export const readFleet = Effect.fnUntraced(function*(
   prefix: string
 ): Effect.fn.Return<Fleet | undefined, SinkError> {
   if (!(yield* exist(query, prefix))) return undefined
-  const owners = yield* readOwners(query, prefix)
+  const taken = yield* readSources(query, prefix)
   const rows = yield* query(
     `SELECT runner, process, version, ${iso("started_at")}, ${iso("seen_at")}, ${isAlive("seen_at")} AS alive
     FROM ${processes(prefix)} ORDER BY runner COLLATE "C"`
@@ -227,8 +224,8 @@ export const readFleet = Effect.fnUntraced(function*(
       version: String(row["version"]),
       startedAt: String(row["started_at"]),
       seenAt: String(row["seen_at"]),
-      sources: owners.filter(({ runner }) => runner === row["runner"]).map(({ source }) => source)
+      sources: taken.filter(({ runner }) => runner === row["runner"]).map(({ source }) => source)
     })),
-    sources: owners
+    sources: taken
   }
 })

@@ -4,7 +4,7 @@ import { print, requireOutput, terminalWidth, textFlag, usage } from "@payments/
 import { type ClusterFlags, clusterOf, type LoadedSources, loadSources } from "@payments/program/sources"
 import { Effect, Result } from "effect"
 import { Command, Flag } from "effect/cli"
-import type { Fleet, Owner } from "../cluster/Runners.ts"
+import type { Fleet, SourceRunner } from "../cluster/Runners.ts"
 
 /** Makes the command. */
 export const runnersCommand = (config: ReturnType<typeof textFlag>, noReloads: Effect.Effect<void>) =>
@@ -36,7 +36,7 @@ export const runnersCommand = (config: ReturnType<typeof textFlag>, noReloads: E
       yield* requireOutput
       const client = yield* Effect.flatMap(databaseOf(settings.url), connect)
       const found = (yield* readFleet(client.once, settings.prefix)) ?? { runners: [], sources: [] }
-      const fleet = { ...found, sources: file === undefined ? found.sources : ownersIn(file, found.sources) }
+      const fleet = { ...found, sources: file === undefined ? found.sources : sourcesIn(file, found.sources) }
       yield* print(format === "json" ? `${JSON.stringify(fleet)}\n` : tablesOf(fleet, yield* terminalWidth))
     }, Effect.scoped)
   ).pipe(Command.withDescription("List the runners of a cluster, and which source each of them runs"))
@@ -55,12 +55,12 @@ const readSettings = Effect.fnUntraced(function*(given: ClusterFlags & { readonl
 })
 
 /** Returns the sources of the file, also those that no runner has had yet, and others only while a runner has them. */
-const ownersIn = ({ sources }: LoadedSources, owners: ReadonlyArray<Owner>): ReadonlyArray<Shown> => {
+const sourcesIn = ({ sources }: LoadedSources, found: ReadonlyArray<SourceRunner>): ReadonlyArray<Shown> => {
   const pins = new Map(sources.map(({ name, runner = null }) => [name, runner]))
-  const known = new Set(owners.map(({ source }) => source))
+  const known = new Set(found.map(({ source }) => source))
   return [
-    ...owners.filter(({ runner, source }) => runner !== null || pins.has(source)),
-    ...[...pins.keys()].filter((name) => !known.has(name)).map((source): Unowned => ({
+    ...found.filter(({ runner, source }) => runner !== null || pins.has(source)),
+    ...[...pins.keys()].filter((name) => !known.has(name)).map((source): WithoutRunner => ({
       source,
       runner: null,
       lastRunner: null,
@@ -73,10 +73,10 @@ const ownersIn = ({ sources }: LoadedSources, owners: ReadonlyArray<Owner>): Rea
 }
 
 /** A source, and if there is a file, the runner to which it is pinned. */
-type Shown = (Owner | Unowned) & { readonly pinnedTo?: string | null }
+type Shown = (SourceRunner | WithoutRunner) & { readonly pinnedTo?: string | null }
 
 /** A source that no runner has had yet. */
-interface Unowned extends Record<"runner" | "lastRunner" | "since", null> {
+interface WithoutRunner extends Record<"runner" | "lastRunner" | "since", null> {
   readonly source: string
   readonly takeovers: 0
 }

@@ -32,7 +32,7 @@ export interface SourceState extends Omit<SourceSnapshot, "lists" | "runner"> {
 /** The state of the cluster. */
 export interface ClusterState extends ClusterSnapshot {
   /** The live runners that have the sources, by source. */
-  readonly owners: ReadonlyMap<string, string>
+  readonly runners: ReadonlyMap<string, string>
 }
 
 /** Reads what the destination of a source knows about its lists. */
@@ -110,7 +110,7 @@ export class Status extends Context.Service<Status, {
             runner: cluster === undefined
               ? null
               : source.state === "elsewhere"
-              ? cluster.owners.get(source.name) ?? null
+              ? cluster.runners.get(source.name) ?? null
               : cluster.runner,
             isRateShared: source.state === "elsewhere" ? null : source.isRateShared,
             lists: source.state === "elsewhere"

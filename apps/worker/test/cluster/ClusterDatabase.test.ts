@@ -4,8 +4,8 @@ import { connect, settingsOf } from "@payments/copy/postgres"
 import { type PostgresServer, startServer } from "@payments/testkit/postgres/PostgresServer"
 import { query, urlOf } from "@payments/testkit/postgres/PostgresTest"
 import { Clock, Context, Effect, Exit, Layer, Logger, Scope } from "effect"
-import { Owners } from "../../src/cluster/Owners.ts"
 import { findPooling, refusePooler } from "../../src/cluster/Pooler.ts"
+import { RunnerLeases } from "../../src/cluster/RunnerLeases.ts"
 import * as Runners from "../../src/cluster/Runners.ts"
 import { Status } from "../../src/state/Status.ts"
 import { testStatus } from "../loop/TestSources.ts"
@@ -20,14 +20,14 @@ afterAll(() => server.stop())
 /** Starts a runner, until its scope closes. */
 const runnerIn = Effect.fnUntraced(function*(prefix: string, runner: string) {
   const scope = yield* Scope.make()
-  const context = yield* Owners.layer({ prefix, runner }).pipe(
+  const context = yield* RunnerLeases.layer({ prefix, runner }).pipe(
     Layer.provideMerge(Layer.fresh(testStatus)),
     Layer.buildWithScope(scope)
   )
-  const owners = Context.get(context, Owners)
+  const leases = Context.get(context, RunnerLeases)
   return {
-    register: Effect.provide(Effect.flatMap(settingsOf(urlOf(server, "s")), owners.register), Logger.layer([])),
-    owners,
+    register: Effect.provide(Effect.flatMap(settingsOf(urlOf(server, "s")), leases.register), Logger.layer([])),
+    leases,
     status: Context.get(context, Status),
     end: Scope.close(scope, Exit.void)
   }
@@ -72,23 +72,23 @@ describe("the table of runners", () => {
       const [first, second] = yield* Effect.all([runnerIn("told", "a"), runnerIn("told", "b")])
       // Both create the tables at the same moment.
       yield* Effect.all([withoutTime(first.register), second.register], { concurrency: "unbounded" })
-      assert.isUndefined(yield* first.owners.noteOwner("north"))
-      assert.isUndefined(yield* first.owners.noteOwner("south"))
+      assert.isUndefined(yield* first.leases.noteTaken("north"))
+      assert.isUndefined(yield* first.leases.noteTaken("south"))
       assert.deepStrictEqual(yield* summaryOf("told"), [
         ["a alive north+south", "b alive "],
         ["north a a 0", "south a a 0"]
       ])
-      yield* first.owners.noteEnd("south")
-      assert.strictEqual(yield* second.owners.noteOwner("south"), "a")
+      yield* first.leases.noteReleased("south")
+      assert.strictEqual(yield* second.leases.noteTaken("south"), "a")
       // It ended before the second runner began, and is noted only now.
-      yield* first.owners.noteEnd("south")
+      yield* first.leases.noteReleased("south")
       assert.deepStrictEqual((yield* summaryOf("told"))[1], ["north a a 0", "south b b 1"])
       yield* killed("told", "a")
       assert.deepStrictEqual(yield* summaryOf("told"), [
         ["a dead ", "b alive south"],
         ["north null a 0", "south b b 1"]
       ])
-      assert.strictEqual(yield* second.owners.noteOwner("north"), "a")
+      assert.strictEqual(yield* second.leases.noteTaken("north"), "a")
       yield* second.end
       assert.deepStrictEqual((yield* summaryOf("told"))[1], ["north null b 1", "south null b 1"])
       yield* first.end
@@ -96,12 +96,12 @@ describe("the table of runners", () => {
 
   it.live("says so too of sources that leave a runner and come back at once", () =>
     Effect.gen(function*() {
-      const { end, owners, register } = yield* runnerIn("again", "a")
+      const { end, leases, register } = yield* runnerIn("again", "a")
       yield* register
       const names = Array.from({ length: 30 }, (_, at) => `source ${at}`)
-      const noteAll = Effect.forEach(names, owners.noteOwner, { concurrency: "unbounded" })
+      const noteAll = Effect.forEach(names, leases.noteTaken, { concurrency: "unbounded" })
       yield* noteAll
-      yield* Effect.forEach(names, owners.noteEnd)
+      yield* Effect.forEach(names, leases.noteReleased)
       yield* noteAll
       const fleet = yield* fleetOf("again")
       assert.deepStrictEqual(fleet?.sources.filter(({ runner }) => runner !== "a"), [])
@@ -113,7 +113,7 @@ describe("the table of runners", () => {
       const [first, second] = yield* Effect.all([runnerIn("shown", "a"), runnerIn("shown", "b")])
       assert.deepStrictEqual((yield* first.status.current).cluster, { runner: "a", isHealthy: false })
       yield* second.register
-      yield* second.owners.noteOwner("north")
+      yield* second.leases.noteTaken("north")
       yield* first.status.set({
         name: "north",
         destination: "",
@@ -127,7 +127,7 @@ describe("the table of runners", () => {
         until: ({ sources }) => sources[0]?.runner === "b"
       }).pipe(Effect.timeout("5 seconds"))
       assert.strictEqual((yield* first.status.current).cluster?.isHealthy, false)
-      yield* first.owners.noteJoined
+      yield* first.leases.noteJoined
       assert.strictEqual((yield* first.status.current).cluster?.isHealthy, true)
       yield* Effect.all([first.end, second.end])
     }))
