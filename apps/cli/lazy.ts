@@ -86,35 +86,12 @@ const undici: Plugin = {
   }
 }
 
-/** What Effect computes when its modules are loaded. */
-const effect: Plugin = {
-  name: "lazy-effect",
-  transform: {
-    filter: {
-      id: /\/(effect|@effect\/platform-node)\/dist\/(cli\/CliOutput|Utils|internal\/effect|internal\/http)\.js$/
-    },
-    handler: (code, id) => {
-      // Only help measures text. A segmenter takes 4 ms, and each of the regular expressions 0.3 ms.
-      if (id.endsWith("/CliOutput.js")) {
-        return replaceAll(code, id, [
-          ["const graphemeSegmenter = ", "let segmenter; const graphemeSegmenter = () => segmenter ??= "],
-          ["of graphemeSegmenter.segment(", "of graphemeSegmenter().segment("],
-          ["const zeroWidthCodePoints = ", "let zeroWidth; const zeroWidthCodePoints = () => zeroWidth ??= "],
-          ["grapheme.replace(zeroWidthCodePoints,", "grapheme.replace(zeroWidthCodePoints(),"],
-          ["const emojiPresentation = ", "let emoji; const emojiPresentation = () => emoji ??= "],
-          ["emojiPresentation.test(", "emojiPresentation().test("]
-        ])
-      }
-      // Two probes of the JavaScript engine. V8's answer is yes. The first stack of a process takes 2 ms.
-      if (id.endsWith("/Utils.js")) {
-        return replaceAll(code, id, [["error.stack?.includes(InternalTypeId) === true", "true"]])
-      }
-      if (id.endsWith("/internal/effect.js")) {
-        return replaceAll(code, id, [[`error.stack?.includes("[as " + marker + "]") === true`, "true"]])
-      }
-      // Loads both modules with `createRequire`, which the bundler does not see.
-      return `import * as http from "node:http"; import * as https from "node:https"; export { http, https }`
-    }
+/** Effect's client loads both modules of Node with `createRequire`, which the bundler does not see. */
+const platformHttp: Plugin = {
+  name: "lazy-platform-http",
+  load: {
+    filter: { id: /\/@effect\/platform-node\/dist\/internal\/http\.js$/ },
+    handler: () => `import * as http from "node:http"; import * as https from "node:https"; export { http, https }`
   }
 }
 
@@ -133,4 +110,4 @@ const ascii: Plugin = {
 }
 
 /** {@inheritDoc lazy.ts} */
-export const lazyLoading: Array<Plugin> = [builtins, undici, effect, ascii]
+export const lazyLoading: Array<Plugin> = [builtins, undici, platformHttp, ascii]
