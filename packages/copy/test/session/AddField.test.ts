@@ -1,34 +1,22 @@
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
+import { copySources } from "@payments/testkit/CopiedSources"
 import { rowsOf, temporaryFolder } from "@payments/testkit/Folder"
 import { execFileSync } from "@payments/testkit/TestProcess"
 import { Effect, Layer } from "effect"
-import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { scan } from "../../src/index.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
 
 const root = join(import.meta.dirname, "../../../..")
 
-/** Copies the two packages. The copied export package imports the copied core. */
-const copyOfPackages = (folder: string): void => {
-  for (const name of ["core", "export"]) {
-    const [from, to] = [join(root, "packages", name), join(folder, name)]
-    mkdirSync(join(to, "node_modules/@payments"), { recursive: true })
-    for (const part of ["src", "package.json"]) cpSync(join(from, part), join(to, part), { recursive: true })
-    for (const entry of readdirSync(join(from, "node_modules")).filter((one) => one !== "@payments")) {
-      symlinkSync(join(from, "node_modules", entry), join(to, "node_modules", entry))
-    }
-  }
-  symlinkSync(join(folder, "core"), join(folder, "export/node_modules/@payments/core"))
-}
-
 /** Exports the invoices into the file, verifies them, and prints the skipped columns and the differences. */
 const script = (folder: string, file: string, invoices: ReadonlyArray<string>) => `
   import { Lists } from "@payments/core"
   import { layerTest } from "@payments/core/testing"
-  import { Destination, scan, verify } from "${join(folder, "export/src/index.ts")}"
-  import * as SqliteSink from "${join(folder, "export/src/sqlite/SqliteSink.ts")}"
+  import { Destination, scan, verify } from "${join(folder, "packages/copy/src/index.ts")}"
+  import * as SqliteSink from "${join(folder, "packages/copy/src/sqlite/SqliteSink.ts")}"
   import { Effect, Layer } from "effect"
   const file = ${JSON.stringify(file)}
   const layer = Layer.merge(SqliteSink.layer(file), layerTest({ invoices: ${JSON.stringify(invoices)} }))
@@ -51,14 +39,14 @@ describe("AGENTS.md", () => {
       const file = join(folder, "payments.db")
       const invoices = [1, 2, 3].map((index) => JSON.stringify({ id: `inv_${index}`, [field]: `value ${index}` }))
       yield* scan("invoices").pipe(Effect.provide(Layer.merge(SqliteSink.layer(file), layerTest({ invoices }))))
-      copyOfPackages(folder)
-      const copied = join(folder, source.replace(/^packages\//, ""))
+      copySources(folder, ["packages/core", "packages/copy"])
+      const copied = join(folder, source)
       const text = readFileSync(copied, "utf8")
       writeFileSync(copied, text.replace("const invoice = fields({\n", `const invoice = fields({\n  ${line},\n`))
       const printed = execFileSync(
         process.execPath,
         ["--input-type=module", "-e", script(folder, file, invoices)],
-        { cwd: join(folder, "export"), encoding: "utf8" }
+        { cwd: join(folder, "packages/copy"), encoding: "utf8" }
       )
       assert.deepStrictEqual(JSON.parse(printed), [[], []])
       const column = field.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
