@@ -1,8 +1,16 @@
 /** Writes the result of a query as a chart in the terminal, as a page, and as an SVG file. */
-import { type Cell, Destination, printable, replaceFile, systemCodeOf, writeProblem } from "@payments/copy"
+import {
+  type Cell,
+  Destination,
+  printable,
+  realPathIfAny,
+  replaceFile,
+  systemCodeOf,
+  writeProblem
+} from "@payments/copy"
 import { CommandExit, ExitCode, grouped, printOrEnd, requireOutput, usage } from "@payments/program"
 import { DateTime, Effect, FileSystem, Stream } from "effect"
-import { basename, dirname, join, resolve, sep } from "node:path"
+import { resolve, sep } from "node:path"
 import { logWrapped } from "../output/Output.ts"
 import type { Total } from "../output/QuestionRows.ts"
 import { formatOf } from "../output/RowsOutput.ts"
@@ -122,15 +130,15 @@ export const writeChart = Effect.fnUntraced(
 export const checkFiles = Effect.fnUntraced(
   function*({ html, svg }: ChartOutputs, destination: Destination.StoredDestination) {
     const files = [
-      ...html === undefined ? [] : [{ flag: "--html", path: yield* realPath(html) }],
-      ...svg === undefined ? [] : [{ flag: "--svg", path: yield* realPath(svg) }]
+      ...html === undefined ? [] : [{ flag: "--html", path: realPath(html) }],
+      ...svg === undefined ? [] : [{ flag: "--svg", path: realPath(svg) }]
     ]
     if (files.length === 2 && files[0]?.path === files[1]?.path) {
       return yield* usage("--html and --svg name the same file.")
     }
     const { place } = Destination.operations(destination)
     if (!place.isLocal) return
-    const copy = yield* realPath(place.path)
+    const copy = realPath(place.path)
     for (const { flag, path } of files) {
       // The files of a database that SQLite adds have its name, `-` and a suffix.
       const isOfCopy = path === copy || path.startsWith(place.path === place.file ? `${copy}-` : withSeparator(copy))
@@ -139,15 +147,7 @@ export const checkFiles = Effect.fnUntraced(
   }
 )
 
-/** Follows the symbolic links of a path, or of its folder if it does not exist. */
-const realPath = Effect.fnUntraced(function*(path: string) {
-  const fs = yield* FileSystem.FileSystem
-  const absolute = resolve(path)
-  return yield* fs.realPath(absolute).pipe(
-    Effect.catch(() => Effect.map(fs.realPath(dirname(absolute)), (folder) => join(folder, basename(absolute)))),
-    Effect.orElseSucceed(() => absolute)
-  )
-})
+const realPath = (path: string): string => realPathIfAny(resolve(path)) ?? resolve(path)
 
 const withSeparator = (folder: string): string => folder.endsWith(sep) ? folder : folder + sep
 

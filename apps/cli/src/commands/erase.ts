@@ -83,8 +83,7 @@ export const eraseCommand = Command.make(
         )
         return yield* logOtherValue(criteria)
       }
-      yield* Destination.lockForRedaction(destination)
-      const publish = Destination.publishAgain(destination)
+      const publish = yield* Destination.beginRedaction(destination)
       const erasures = yield* progress.during(erase(maintenance, { ...search, by, publish }))
       const left = yield* leftAfter(destination, maintenance)
       if (format === "json") return yield* printJson({ dryRun, erasures: erasures.map(members), ...left })

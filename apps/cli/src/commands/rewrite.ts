@@ -56,8 +56,7 @@ export const rewriteCommand = Command.make(
         )
       }
       const progress = yield* redactionProgress("rewritten")
-      yield* Destination.lockForRedaction(destination)
-      const publish = Destination.publishAgain(destination)
+      const publish = yield* Destination.beginRedaction(destination)
       const rewritten = yield* progress.during(
         rewrite(maintenance, { rule, onProgress: progress.onProgress, publish })
       )

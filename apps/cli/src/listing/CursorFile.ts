@@ -3,7 +3,7 @@
  * has the ids of that page that were printed. So the next run neither loses nor repeats a record. Only the owner may read the
  * file, because it contains filter values.
  */
-import { printable, realPathOf, replaceFile, systemCodeOf, writeProblem } from "@payments/copy"
+import { printable, realPathIfAny, replaceFile, systemCodeOf, writeProblem } from "@payments/copy"
 import { Lists, readPlainFile } from "@payments/core"
 import { CommandExit, ExitCode, usage } from "@payments/program"
 import { Effect, Equal, FileSystem, Path, Schema } from "effect"
@@ -67,7 +67,7 @@ const unwritable = (file: string, code: string) =>
 export const read = Effect.fnUntraced(function*(file: string, request: ListingRequest) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
-  if (request.output !== undefined && request.output.path === realPath(path.resolve(file))) {
+  if (request.output !== undefined && request.output.path === realPathIfAny(path.resolve(file))) {
     return yield* unusable(file, "is also the file of --output. Choose another.")
   }
   const text = yield* readPlainFile(file, { maxBytes: largestFile }).pipe(
@@ -122,15 +122,6 @@ export const read = Effect.fnUntraced(function*(file: string, request: ListingRe
   }
   return saved
 })
-
-/** Returns the real path, or undefined if the folder cannot be read: then the file is refused when it is read. */
-const realPath = (path: string): string | undefined => {
-  try {
-    return realPathOf(path)
-  } catch {
-    return undefined
-  }
-}
 
 /** Replaces the file and syncs it to disk. If the name is a symbolic link, replaces its target. */
 export const write = Effect.fnUntraced(function*(file: string, saved: SavedListing) {

@@ -194,18 +194,16 @@ export const requireMigrated = Effect.fnUntraced(function*(
 })
 
 /**
- * Makes `verify` wait until the scope closes, in which an erasure or a rewrite runs and {@link publishAgain}. Rendered files are older
- * than the rows meanwhile. Destinations without such files are consistent after each transaction.
+ * Begins an erasure or a rewrite, during which rendered files are older than the rows: makes `verify` wait until the scope closes.
+ * Returns the effect that removes personal data from these files, too, after it was removed from the tables.
  */
-export const lockForRedaction = (
-  destination: StoredDestination
-): Effect.Effect<void, SinkError, Path.Path | Scope.Scope> => operations(destination).rendered?.lock ?? Effect.void
-
-/**
- * Removes personal data from what is made from the tables of a destination, after it was removed from the tables: renders files
- * again, and removes older ones.
- */
-export const publishAgain = (
-  destination: StoredDestination
-): Effect.Effect<void, SinkError, FileSystem.FileSystem | Path.Path> =>
-  operations(destination).rendered?.renderAgain("redaction") ?? Effect.void
+export const beginRedaction = Effect.fnUntraced(function*(destination: StoredDestination): Effect.fn.Return<
+  Effect.Effect<void, SinkError, FileSystem.FileSystem | Path.Path>,
+  SinkError,
+  Path.Path | Scope.Scope
+> {
+  const { rendered } = operations(destination)
+  if (rendered === undefined) return Effect.void
+  yield* rendered.lock
+  return rendered.renderAgain("redaction")
+})

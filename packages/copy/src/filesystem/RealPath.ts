@@ -17,3 +17,12 @@ export const realPathOf = (path: string): string => {
   // A cycle of links throws ELOOP above.
   return isLink ? realPathOf(resolve(parent, readlinkSync(path))) : join(parent, basename(path))
 }
+
+/** Returns the {@link realPathOf} a path, or undefined if its folder does not exist or cannot be read. */
+export const realPathIfAny = (path: string): string | undefined => {
+  try {
+    return realPathOf(path)
+  } catch {
+    return undefined // the use of the path reports the problem
+  }
+}

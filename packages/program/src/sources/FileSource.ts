@@ -1,8 +1,8 @@
 /** One source of the sources file: its settings with those of `[defaults]`, and the checks over several settings. */
-import { Destination, type PostgresUrl } from "@payments/copy"
+import { Destination, type PostgresUrl, realPathIfAny } from "@payments/copy"
 import { Lists, PaymentsConfig, type Settings as ServiceSettings } from "@payments/core"
-import { Cron, Effect, FileSystem, Result, Schema } from "effect"
-import { basename, dirname, join, resolve } from "node:path"
+import { Cron, Effect, Result, Schema } from "effect"
+import { resolve } from "node:path"
 import * as StoreUrl from "../ratelimit/StoreUrl.ts"
 import { interval } from "../settings/SettingParser.ts"
 import { pathName } from "./FileIssues.ts"
@@ -77,7 +77,7 @@ export const sourceOf = Effect.fnUntraced(function*(
   { lineOf }: TomlDocument,
   folder: string,
   note: Note
-): Effect.fn.Return<FileSource, never, FileSystem.FileSystem> {
+): Effect.fn.Return<FileSource> {
   const isInherited = (setting: string): boolean => {
     const group: ReadonlyArray<string> = alternatives.find((names) => names.some((one) => one === setting)) ?? [setting]
     return !group.some((one) => own.keys.has(one))
@@ -216,16 +216,7 @@ const destinationOf = Effect.fnUntraced(function*(
 })
 
 /** Returns a text that is the same for two spellings of one destination, as far as this machine can know. */
-export const identityOf = Effect.fnUntraced(function*(destination: Destination.StoredDestination) {
+export const identityOf = (destination: Destination.StoredDestination): Effect.Effect<string> => {
   const { place } = Destination.operations(destination)
-  return place.isLocal ? `file ${yield* realPath(place.file)}` : yield* place.spelling
-})
-
-/** Follows the symbolic links of a path, or of its folder if it does not exist. */
-const realPath = Effect.fnUntraced(function*(path: string) {
-  const fs = yield* FileSystem.FileSystem
-  return yield* fs.realPath(path).pipe(
-    Effect.catch(() => Effect.map(fs.realPath(dirname(path)), (folder) => join(folder, basename(path)))),
-    Effect.orElseSucceed(() => path)
-  )
-})
+  return place.isLocal ? Effect.sync(() => `file ${realPathIfAny(place.file) ?? place.file}`) : place.spelling
+}
