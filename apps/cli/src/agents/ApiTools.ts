@@ -145,7 +145,7 @@ const findTool = (sources: Sources): Tool => {
     }),
     Effect.fnUntraced(function*({ limit = 20, text, where = destination === undefined ? "api" : "copy" }) {
       const found: ReadonlyArray<Found> = where === "copy"
-        ? yield* findInCopy(yield* requireDestination(sources), text, limit, "equals", visibility.includes)
+        ? yield* findInCopy(yield* requireDestination(sources), { text, limit, includes: visibility.includes })
         : yield* Stream.runCollect(findInApi(text, limit, visibility.includes)).pipe(
           Effect.provideService(PaymentsApi, PaymentsApi.of(yield* api))
         )

@@ -90,7 +90,12 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
               (destination) =>
                 Effect.flatMap(input.contains ? Effect.undefined : pseudonymIn(destination, text), (pseudonym) =>
                   Effect.tap(
-                    findInCopy(destination, text, most, input.contains ? "contains" : "equals", undefined, pseudonym),
+                    findInCopy(destination, {
+                      text,
+                      limit: most,
+                      comparison: input.contains ? "contains" : "equals",
+                      pseudonym
+                    }),
                     Effect.map(incompleteLists(destination), (lists) => {
                       for (const [list, why] of lists) {
                         incomplete.set(list, why)

@@ -5,9 +5,10 @@
 import { Lists } from "@payments/core"
 import { Effect, Stream } from "effect"
 import * as Destination from "../destination/Destination.ts"
-import { columnsOf, tableOf } from "../plan/Columns.ts"
+import { type Column, tableOf } from "../plan/Columns.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { QueryError } from "../statement/Statement.ts"
+import { existingColumns } from "./ExistingColumns.ts"
 import { queryOpened } from "./Query.ts"
 
 /** The most values of a column, and the most characters of one. */
@@ -25,29 +26,15 @@ export interface ColumnValues {
   readonly hasMore: boolean
 }
 
-/** Returns the columns whose values are listed. */
-const listedColumns = (list: Lists.AnyList) => {
-  const nobody = new Set(
-    Lists.fieldMeanings(list).filter(({ identifies, kind, path: [field] }) =>
-      identifies === "nobody" && kind === "text" && !(field in Lists.dateFields(list))
-    ).map(({ path }) => path.join("."))
-  )
-  return columnsOf(list).filter(({ path }) => nobody.has(path.join(".")))
-}
-
 /** Reads the values, with one statement for all tables. */
 export const columnValues = (
   destination: Destination.StoredDestination
 ): Effect.Effect<ReadonlyArray<ColumnValues>, SinkError | QueryError> =>
   Effect.scoped(Effect.gen(function*() {
-    const reader = yield* Destination.reader(destination)
-    // A destination of an earlier version may lack columns and tables.
-    const columns = (yield* Effect.forEach(Lists.all, (list) =>
-      Effect.map(reader.columns(list), (recorded) =>
-        listedColumns(list).filter(({ name }) =>
-          recorded.some((column) => column.name === name)
-        )
-          .map(({ name }) => ({ table: tableOf(list), column: name }))))).flat()
+    const tables = yield* existingColumns(yield* Destination.reader(destination), isListed)
+    const columns = tables.flatMap(({ columns: found, list }) =>
+      found.map(({ name }) => ({ table: tableOf(list), column: name }))
+    )
     if (columns.length === 0) {
       return []
     }
@@ -69,15 +56,17 @@ export const columnValues = (
       }))
     return columns.map((column, index): ColumnValues => {
       const all = found[index] ?? []
-      const short = all.slice(0, most.values).filter(({ value }) =>
-        value.length <= most.characters
-      )
+      const short = all.slice(0, most.values).filter(({ value }) => value.length <= most.characters)
       return {
         ...column,
-        values: short.map(({ value }) =>
-          value
-        ),
+        values: short.map(({ value }) => value),
         hasMore: short.length < all.length || all.some(({ isPart }) => isPart)
       }
     })
   }))
+
+const isListed = (column: Column, list: Lists.AnyList): boolean =>
+  column.kind === "text" &&
+  Lists.fieldMeanings(list).some(({ identifies, path }) =>
+    identifies === "nobody" && !(path[0] in Lists.dateFields(list)) && path.join(".") === column.path.join(".")
+  )

@@ -5,10 +5,11 @@
 import { type ListOperation, Lists, PaymentsApi, type PaymentsError } from "@payments/core"
 import { Effect, Stream } from "effect"
 import * as Destination from "../destination/Destination.ts"
-import { type Column, columnsOf, storable, tableOf } from "../plan/Columns.ts"
+import { type Column, storable, tableOf } from "../plan/Columns.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { QueryError } from "../statement/Statement.ts"
 import { contains } from "./Conditions.ts"
+import { existingColumns } from "./ExistingColumns.ts"
 import { queryOpened } from "./Query.ts"
 
 /** A record that has the text. */
@@ -56,21 +57,24 @@ export const findInApi = (
     Stream.mapEffect(
       Stream.fromIterable(Lists.all),
       // The operations differ only in the types of their records and filters. The search passes both on unchanged.
-      (list) => findInList(list, api[list.name], text, limit, includes),
+      (list) => findInList(list, api[list.name], { text, limit, includes }),
       { concurrency: Lists.all.length }
     )))
+
+interface Search {
+  readonly text: string
+  readonly limit: number
+}
 
 const findInList = (
   list: Lists.AnyList,
   operation: ListOperation<{ readonly id: string }, object>,
-  text: string,
-  limit: number,
-  includes: Includes
+  { includes, ...search }: Search & { readonly includes: Includes }
 ): Effect.Effect<Found> =>
   Effect.map(
     Effect.forEach(
       searchedFields(list).filter((field) => includes(list, field)),
-      (field) => findByField(list, operation, field, text, limit),
+      (field) => findByField(list, operation, field, search),
       { concurrency: "unbounded" }
     ),
     (results) => {
@@ -87,8 +91,8 @@ const findInList = (
       const error = results.find((result) => result.error !== undefined)?.error
       return {
         list,
-        matches: matches.slice(0, limit),
-        complete: matches.length <= limit && results.every(({ complete }) => complete),
+        matches: matches.slice(0, search.limit),
+        complete: matches.length <= search.limit && results.every(({ complete }) => complete),
         ...(error === undefined ? {} : { error })
       }
     }
@@ -98,8 +102,7 @@ const findByField = (
   list: Lists.AnyList,
   operation: ListOperation<{ readonly id: string }, object>,
   field: string,
-  text: string,
-  limit: number
+  { limit, text }: Search
 ): Effect.Effect<Found> => {
   const matches: Array<Match> = []
   let complete = false
@@ -131,44 +134,43 @@ const findByField = (
  */
 export type Comparison = "equals" | "contains"
 
+/** What a destination is searched for. */
+export interface CopySearch extends Search {
+  /** By default `equals`. */
+  readonly comparison?: Comparison
+  /** The fields that are searched; by default all. */
+  readonly includes?: Includes | undefined
+  /** A field that has this pseudonym equals the text, too. */
+  readonly pseudonym?: string | undefined
+}
+
 /**
  * Searches all text columns of the lists in a destination whose fields are included, without a request. A list has at most
- * `limit` matches. Lists that the destination has no table for are left out. A field also equals the text if it has `pseudonym`.
+ * `limit` matches. Lists that the destination has no table for are left out.
  */
 export const findInCopy = (
   destination: Destination.StoredDestination,
-  text: string,
-  limit: number,
-  comparison: Comparison = "equals",
-  includes: Includes = everyField,
-  pseudonym?: string
+  { comparison = "equals", includes = everyField, limit, pseudonym, text }: CopySearch
 ): Effect.Effect<ReadonlyArray<Found>, SinkError | QueryError> =>
   Effect.scoped(Effect.gen(function*() {
-    const reader = yield* Destination.reader(destination)
-    // A destination of an earlier version may lack columns and tables.
-    const tables = (yield* Effect.forEach(Lists.all, (list) =>
-      Effect.map(reader.columns(list), (recorded) => ({
-        list,
-        columns: columnsOf(list).filter(({ kind, name, path }) =>
-          kind === "text" && includes(list, path.join(".")) && recorded.some((column) => column.name === name)
-        )
-      })))).filter(({ columns }) => columns.length > 0)
+    const tables = yield* existingColumns(
+      yield* Destination.reader(destination),
+      ({ kind, path }, list) => kind === "text" && includes(list, path.join("."))
+    )
     if (tables.length === 0) return []
-    const condition: Condition = comparison === "contains"
-      ? (column) => contains(Destination.operations(destination).dialect, column)("$1")
-      : pseudonym === undefined
-      ? isEqual
-      : isEqualOrPseudonym
+    const texts = [storable(text), ...comparison === "equals" && pseudonym !== undefined ? [pseudonym] : []]
+    const { dialect } = Destination.operations(destination)
+    const condition = (column: Column) =>
+      comparison === "contains"
+        ? contains(dialect, column)("$1")
+        : `${column.name} IN (${texts.map((_, index) => `$${index + 1}`).join(", ")})`
     const selects = tables.map(({ columns, list }) => {
       const flags = columns.map((column) => `CASE WHEN ${condition(column)} THEN '1' ELSE '0' END`)
       return `SELECT * FROM (SELECT '${list.label}' AS list, id, ${flags.join(" || ")} AS flags,
         CASE WHEN missing_since IS NULL THEN 'no' ELSE 'yes' END AS missing, raw FROM ${tableOf(list)}
         WHERE ${columns.map(condition).join(" OR ")} LIMIT ${limit + 1}) AS ${tableOf(list)}`
     })
-    const { rows } = yield* queryOpened(destination, selects.join("\nUNION ALL "), [
-      storable(text),
-      ...comparison === "equals" && pseudonym !== undefined ? [pseudonym] : []
-    ])
+    const { rows } = yield* queryOpened(destination, selects.join("\nUNION ALL "), texts)
     const matches = new Map(tables.map(({ list }): readonly [string, Array<Match>] => [list.label, []]))
     yield* Stream.runForEach(Stream.flattenIterable(rows), (cells) =>
       Effect.sync(() => {
@@ -188,9 +190,3 @@ export const findInCopy = (
       return { list, matches: all.slice(0, limit), complete: all.length <= limit }
     })
   }))
-
-type Condition = (column: Column) => string
-
-const isEqual: Condition = ({ name }) => `${name} = $1`
-
-const isEqualOrPseudonym: Condition = ({ name }) => `${name} IN ($1, $2)`

@@ -140,18 +140,23 @@ export const pointAt = Effect.fnUntraced(function*(
         const ids = earlier.takeChunk().map(({ id }) => id)
         if (ids.length === 0) return groups
         // Replace what the rows count now by what they counted then.
-        yield* forEachRow(snapshot, list, ids, now, (row) => addRow(groups, list, columns, row, -1n))
-        yield* forEachRow(snapshot, list, ids, at, (row) => addRow(groups, list, columns, row, 1n))
+        for (const { point, sign } of [{ point: now, sign: -1n }, { point: at, sign: 1n }] as const) {
+          yield* forEachRow({ snapshot, list, ids, at: point }, (row) => {
+            if (!row.missing) addTotal(groups, totalOf(list, columns, row), sign)
+          })
+        }
       }
     })
   }
 })
 
 const forEachRow = Effect.fnUntraced(function*(
-  snapshot: Snapshot,
-  list: Lists.AnyList,
-  ids: ReadonlyArray<string>,
-  at: number,
+  { at, ids, list, snapshot }: {
+    readonly snapshot: Snapshot
+    readonly list: Lists.AnyList
+    readonly ids: ReadonlyArray<string>
+    readonly at: number
+  },
   use: (row: RowText) => void
 ): Effect.fn.Return<void, SinkError> {
   for (let from = 0; from < ids.length;) {
@@ -186,20 +191,14 @@ const addTotal = (groups: Map<string, GroupTotal>, added: GroupTotal, sign: 1n |
   })
 }
 
-const addRow = (
-  groups: Map<string, GroupTotal>,
-  list: Lists.AnyList,
-  { amounts, day, status }: TotalColumns,
-  { missing, text }: RowText,
-  sign: 1n | -1n
-): void => {
-  if (missing) return
+/** Returns the total of one row. */
+const totalOf = (list: Lists.AnyList, { amounts, day, status }: TotalColumns, { text }: RowText): GroupTotal => {
   const record = withoutRoundedAmounts(layoutOf(list), parseText(text), text)
   const startOf = (column: TotalColumns["day"], length: number): string | null => {
     const value = column === undefined ? null : valueOf(column, record)
     return typeof value === "string" ? [...value].slice(0, length).join("") : null
   }
-  addTotal(groups, {
+  return {
     day: startOf(day, dayLength),
     status: startOf(status, longestStatus),
     records: 1n,
@@ -207,5 +206,5 @@ const addRow = (
       const value = valueOf(column, record)
       return typeof value === "number" ? { sum: BigInt(value), nulls: 0n } : { sum: 0n, nulls: 1n }
     })
-  }, sign)
+  }
 }

@@ -71,14 +71,18 @@ const nameOf = ({ field, part }: Group): string =>
 const expressionOf = ({ field, part }: Group): string =>
   part === undefined ? String.camelToSnake(field) : `substr(${String.camelToSnake(field)}, 1, ${lengths[part]})`
 
-const define = <List extends Lists.AnyList>(
-  name: string,
-  description: string,
+/** Defines a question about a list. A group may be only the name of its field. */
+const define = <List extends Lists.AnyList, Field extends keyof List["record"]["fields"] & string>(
   list: List,
-  monthOf: keyof List["record"]["fields"] & string,
-  by: ReadonlyArray<Group & { readonly field: keyof List["record"]["fields"] }>,
-  status?: string
+  name: string,
+  { by: given, description, monthOf, status }: {
+    readonly description: string
+    readonly by: ReadonlyArray<Field | (Group & { readonly field: Field })>
+    readonly monthOf: Field
+    readonly status?: string
+  }
 ): Question => {
+  const by = given.map((group): Group => typeof group === "string" ? { field: group } : group)
   const { amounts, table } = layoutOf(list)
   const isOverTime = by.some(({ field, part }) => part !== undefined || field in Lists.dateFields(list))
   const [first] = amounts
@@ -129,53 +133,67 @@ const { invoices, payinSources, payoutRequests } = Lists
 
 /** All questions. */
 export const questions: ReadonlyArray<Question> = [
-  define("settled-by-day", "invoices by settlement date", invoices, "settlementDate", [{ field: "settlementDate" }]),
-  define("settled-by-time", "invoices by settlement date and settlement time", invoices, "settlementDate", [
-    { field: "settlementDate" },
-    { field: "settlementTime" }
-  ]),
-  define("settled-by-month", "invoices by month of settlement", invoices, "settlementDate", [
-    { field: "settlementDate", part: "month" }
-  ]),
-  define("paid-by-day", "invoices by UTC day of the payment", invoices, "paymentDate", [
-    { field: "paymentDate", part: "day" }
-  ]),
-  define("paid-by-method", "invoices by payment method and source", invoices, "paymentDate", [
-    { field: "paymentMethod" },
-    { field: "paymentSource" }
-  ]),
-  define("invoices-by-status", "invoices by status", invoices, "createdAt", [{ field: "status" }]),
-  define(
-    "invoices-by-customer",
-    "invoices by customer document number",
-    invoices,
-    "createdAt",
-    [
-      { field: "customerDocumentNumber" }
-    ]
-  ),
-  define("payouts-by-day", "payout requests by UTC day of creation", payoutRequests, "createdAt", [
-    { field: "createdAt", part: "day" }
-  ]),
-  define("payouts-by-status", "payout requests by status and message", payoutRequests, "createdAt", [
-    { field: "status" },
-    { field: "statusMessage" }
-  ]),
-  define("payouts-by-customer", "payout requests by customer", payoutRequests, "createdAt", [
-    { field: "customerId" }
-  ]),
-  define(
-    "failed-payouts-by-customer",
-    "payout requests with the status failed, by customer and message",
-    payoutRequests,
-    "createdAt",
-    [{ field: "customerId" }, { field: "statusMessage" }],
-    "failed"
-  ),
-  define("sources-by-status", "payin sources by status and message", payinSources, "createdAt", [
-    { field: "status" },
-    { field: "statusMessage" }
-  ])
+  define(invoices, "settled-by-day", {
+    description: "invoices by settlement date",
+    by: ["settlementDate"],
+    monthOf: "settlementDate"
+  }),
+  define(invoices, "settled-by-time", {
+    description: "invoices by settlement date and settlement time",
+    by: ["settlementDate", "settlementTime"],
+    monthOf: "settlementDate"
+  }),
+  define(invoices, "settled-by-month", {
+    description: "invoices by month of settlement",
+    by: [{ field: "settlementDate", part: "month" }],
+    monthOf: "settlementDate"
+  }),
+  define(invoices, "paid-by-day", {
+    description: "invoices by UTC day of the payment",
+    by: [{ field: "paymentDate", part: "day" }],
+    monthOf: "paymentDate"
+  }),
+  define(invoices, "paid-by-method", {
+    description: "invoices by payment method and source",
+    by: ["paymentMethod", "paymentSource"],
+    monthOf: "paymentDate"
+  }),
+  define(invoices, "invoices-by-status", {
+    description: "invoices by status",
+    by: ["status"],
+    monthOf: "createdAt"
+  }),
+  define(invoices, "invoices-by-customer", {
+    description: "invoices by customer document number",
+    by: ["customerDocumentNumber"],
+    monthOf: "createdAt"
+  }),
+  define(payoutRequests, "payouts-by-day", {
+    description: "payout requests by UTC day of creation",
+    by: [{ field: "createdAt", part: "day" }],
+    monthOf: "createdAt"
+  }),
+  define(payoutRequests, "payouts-by-status", {
+    description: "payout requests by status and message",
+    by: ["status", "statusMessage"],
+    monthOf: "createdAt"
+  }),
+  define(payoutRequests, "payouts-by-customer", {
+    description: "payout requests by customer",
+    by: ["customerId"],
+    monthOf: "createdAt"
+  }),
+  define(payoutRequests, "failed-payouts-by-customer", {
+    description: "payout requests with the status failed, by customer and message",
+    by: ["customerId", "statusMessage"],
+    monthOf: "createdAt",
+    status: "failed"
+  }),
+  define(payinSources, "sources-by-status", {
+    description: "payin sources by status and message",
+    by: ["status", "statusMessage"],
+    monthOf: "createdAt"
+  })
 ]
 
 /** Returns the name of the column of the answer that has the values of a group. */

@@ -151,7 +151,9 @@ const copy = Effect.fnUntraced(
       Effect.fnUntraced(function*(batch) {
         const position = { generation, seq: batch.through }
         if (batch.generation !== generation) yield* requirePosition(maintenance, position)
-        yield* target.transaction((query) => applyChanges(query, target, batch.rows, followed, position))
+        yield* target.transaction((query) =>
+          applyChanges(query, { target, changes: batch.rows, lists: followed, position })
+        )
         yield* moveConsumer(maintenance, { name: consumer, position: batch.through, generation, when: "forward" })
         changes += batch.rows.length
         end = position
@@ -291,10 +293,12 @@ const copyRows = Effect.fnUntraced(function*(
 /** Applies changes, and notes how far they are applied. */
 const applyChanges = Effect.fnUntraced(function*(
   query: Query,
-  target: Target,
-  changes: ReadonlyArray<ChangeRow>,
-  lists: ReadonlyArray<Lists.AnyList>,
-  position: Numbered
+  { changes, lists, position, target }: {
+    readonly target: Target
+    readonly changes: ReadonlyArray<ChangeRow>
+    readonly lists: ReadonlyArray<Lists.AnyList>
+    readonly position: Numbered
+  }
 ): Effect.fn.Return<void, SinkError> {
   // One statement may change a row only once, so only the last state of each record is written.
   const rows = new Map<string, TableRow>()

@@ -294,13 +294,9 @@ const compareWithApi = Effect.fnUntraced(function*(
         const row = stored.get(id)
         if (row !== undefined) seen.add(row.row)
         if (quarantined?.isUnstorable === true) continue
-        const problem = row === undefined
-          ? "is not in the destination"
-          : row.hash !== hash && differingMembers(texts.get(row.row) ?? "", text, ignored).length > 0
-          ? "has another text in the destination"
-          : row.missing
-          ? "is marked missing in the destination"
-          : undefined
+        const isOther = row !== undefined && row.hash !== hash &&
+          differingMembers(texts.get(row.row) ?? "", text, ignored).length > 0
+        const problem = isOther ? "has another text in the destination" : absenceOf(row)
         if (problem === undefined) problems.delete(id)
         else problems.set(id, problem)
       }
@@ -320,3 +316,9 @@ const compareWithApi = Effect.fnUntraced(function*(
     skipped: []
   }
 })
+
+/** Says why a record of the API is not among the rows that are not missing, or returns undefined if it is. */
+const absenceOf = (row: { readonly missing: boolean } | undefined): string | undefined => {
+  if (row === undefined) return "is not in the destination"
+  return row.missing ? "is marked missing in the destination" : undefined
+}

@@ -356,7 +356,7 @@ const render = Effect.fnUntraced(
       const encoder = yield* encoderOf(list, format)
       return {
         file,
-        ...(yield* onDisk(location, renderFile(fs, path.join(folder, file), rows, encoder, format)))
+        ...(yield* onDisk(location, renderFile({ fs, target: path.join(folder, file), rows, encoder, format })))
       }
     })
     if (format.format !== "ndjson") return [yield* renderOne("", () => true)]

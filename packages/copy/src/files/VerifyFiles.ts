@@ -9,7 +9,7 @@ import { createHash } from "node:crypto"
 import { digestOf } from "../filesystem/AtomicFile.ts"
 import { layoutOf, tableOf } from "../plan/Columns.ts"
 import { NotADestination, SinkError } from "../port/Sink.ts"
-import { openReader } from "../sqlite/SqliteStore.ts"
+import { openReader, type SqliteReader } from "../sqlite/SqliteStore.ts"
 import { unfilled } from "../store/Filling.ts"
 import { columnNamesBefore4 } from "../store/Migrations.ts"
 import type { FullRow } from "../store/Store.ts"
@@ -83,39 +83,10 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(
     }
     for (const { file, sha256 } of yield* renderings.current) differences.push(...(yield* compare(file, sha256)))
     const unreadable = new Set(differences.map(({ file }) => file))
-    const { lists: manifestLists } = Manifest.fromText(stored.text)
+    const { lists: entries } = Manifest.fromText(stored.text)
     for (const list of lists) {
-      const entry = manifestLists[list.label]
-      const [first] = entry?.files ?? []
-      const isCurrent = first !== undefined &&
-        (yield* renderings.revisionIn(first.file)) === (yield* Renderings.revisionOf(snapshot, list))
-      // Until the list's new columns are filled, its files have only the columns with which they were rendered.
-      const { columns: unfilledColumns } = yield* unfilled(snapshot, list)
-      const filled = layoutOf(list).columns.filter((column) => !unfilledColumns.includes(column))
-      // Manifests did not name the columns before the version of the tables that records them.
-      const names = new Set(entry?.columns ?? columnNamesBefore4(tableOf(list)))
-      const columns = layoutOf(list).columns.filter(({ name }) => names.has(name))
-      for (const { file, missing = false, records } of entry?.files ?? []) {
-        if (unreadable.has(file) || entry === undefined) continue
-        const { compress, format, formulas = "escape" } = entry
-        const isIn = ({ missingSince }: FullRow) => format !== "ndjson" || (missingSince !== undefined) === missing
-        const nextRows = isCurrent ? rowReader(snapshot, list, isIn) : undefined
-        const { differenceIn } = yield* Effect.promise(() => import("./ReadBack.ts"))
-        const problem = yield* differenceIn(path.join(folder, file), {
-          list,
-          columns,
-          format: { format, compress, formulas },
-          records,
-          nextRows
-        })
-        if (problem !== undefined) differences.push({ file, kind: "differs", problem })
-      }
-      const known = yield* Renderings.evidenceOf(snapshot, list)
-      if (known?.isConsistent !== true) continue
-      const hasColumns = entry?.format === "ndjson" || filled.every(({ name }) => names.has(name))
-      if (entry?.scan !== known.evidence.scan || !isCurrent || !hasColumns) {
-        differences.push({ file: list.label, kind: "outdated" })
-      }
+      const entry = entries[list.label]
+      differences.push(...(yield* differencesOf(list, entry, { folder, path, renderings, snapshot, unreadable })))
     }
     return differences
   },
@@ -125,3 +96,50 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(
     () => Effect.succeed<ReadonlyArray<FileDifference>>([{ file: copyFile, kind: "damaged" }])
   )
 )
+
+/** Compares the files of a list, as its entry in the manifest describes them, with its rows. */
+const differencesOf = Effect.fnUntraced(function*(
+  list: Lists.AnyList,
+  entry: Manifest.RenderedList | undefined,
+  { folder, path, renderings, snapshot, unreadable }: {
+    readonly folder: string
+    readonly path: Path.Path
+    readonly renderings: Renderings.RenderingsReader
+    readonly snapshot: Effect.Success<SqliteReader["snapshot"]>
+    /** The files that another difference names. */
+    readonly unreadable: ReadonlySet<string>
+  }
+) {
+  const differences: Array<FileDifference> = []
+  const [first] = entry?.files ?? []
+  const isCurrent = first !== undefined &&
+    (yield* renderings.revisionIn(first.file)) === (yield* Renderings.revisionOf(snapshot, list))
+  // Until the list's new columns are filled, its files have only the columns with which they were rendered.
+  const { columns: unfilledColumns } = yield* unfilled(snapshot, list)
+  const filled = layoutOf(list).columns.filter((column) => !unfilledColumns.includes(column))
+  // Manifests did not name the columns before the version of the tables that records them.
+  const names = new Set(entry?.columns ?? columnNamesBefore4(tableOf(list)))
+  const columns = layoutOf(list).columns.filter(({ name }) => names.has(name))
+  for (const { file, missing = false, records } of entry?.files ?? []) {
+    if (unreadable.has(file) || entry === undefined) continue
+    const { compress, format, formulas = "escape" } = entry
+    const isIn = ({ missingSince }: FullRow) => format !== "ndjson" || (missingSince !== undefined) === missing
+    const nextRows = isCurrent ? rowReader(snapshot, list, isIn) : undefined
+    const { differenceIn } = yield* Effect.promise(() => import("./ReadBack.ts"))
+    const problem = yield* differenceIn(path.join(folder, file), {
+      list,
+      columns,
+      format: { format, compress, formulas },
+      records,
+      nextRows
+    })
+    if (problem !== undefined) differences.push({ file, kind: "differs", problem })
+  }
+  const known = yield* Renderings.evidenceOf(snapshot, list)
+  if (known?.isConsistent !== true) return differences
+  const hasColumns = entry?.format === "ndjson" || filled.every(({ name }) => names.has(name))
+  if (entry?.scan !== known.evidence.scan || !isCurrent || !hasColumns) {
+    differences.push({ file: list.label, kind: "outdated" })
+  }
+  return differences
+})

@@ -45,14 +45,13 @@ export type Parameter =
   | { readonly type: "value"; readonly value: unknown }
 
 /** Encodes a parameter as a message. */
-export const fromParameter = (value: unknown): Parameter =>
-  isList(value)
-    ? { type: "lists", names: [value.name], isOne: true }
-    : Array.isArray(value) && value.every(isList)
-    ? { type: "lists", names: value.map(({ name }) => name), isOne: false }
-    : isBatch(value)
-    ? { type: "batch", batch: fromBatch(value) }
-    : { type: "value", value }
+export const fromParameter = (value: unknown): Parameter => {
+  if (isList(value)) return { type: "lists", names: [value.name], isOne: true }
+  if (Array.isArray(value) && value.every(isList)) {
+    return { type: "lists", names: value.map(({ name }) => name), isOne: false }
+  }
+  return isBatch(value) ? { type: "batch", batch: fromBatch(value) } : { type: "value", value }
+}
 
 /** Decodes a parameter. */
 export const toParameter = (parameter: Parameter): unknown => {
@@ -80,14 +79,13 @@ export type Description =
   | { readonly type: "object"; readonly members: { readonly [name: string]: Description } }
 
 /** Describes an object of the thread. */
-export const describe = (value: unknown): Description =>
-  Effect.isEffect(value)
-    ? { type: "effect" }
-    : typeof value === "function"
-    ? { type: "function" }
-    : Predicate.isObject(value) && Object.getPrototypeOf(value) === Object.prototype
+export const describe = (value: unknown): Description => {
+  if (Effect.isEffect(value)) return { type: "effect" }
+  if (typeof value === "function") return { type: "function" }
+  return Predicate.isObject(value) && Object.getPrototypeOf(value) === Object.prototype
     ? { type: "object", members: Record.map({ ...value }, describe) }
     : { type: "value", value }
+}
 
 /** Makes an object with the described members. `call` makes the call of a path. */
 export const fromDescription = (

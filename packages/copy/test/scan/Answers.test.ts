@@ -109,18 +109,18 @@ describe.each(["sqlite", "postgres"] as const)("answers from %s", (kind) => {
         const bound = "SELECT id, $2 AS also FROM invoices WHERE reference = $1"
         assert.deepStrictEqual(yield* rowsOf(query(destination, bound, [hostile, "'"])), [["id", "also"], ["a", "'"]])
 
-        assert.deepStrictEqual(summary(yield* findInCopy(destination, "shared", 10)), [
+        assert.deepStrictEqual(summary(yield* findInCopy(destination, { text: "shared", limit: 10 })), [
           ["payout-requests", true, "shared: id, reference"],
           ["payin-sources", true, "s: customerDetails.documentNumber"],
           ["invoices", true, "a: contract", "c: customerDocumentNumber"]
         ])
-        assert.deepStrictEqual(summary(yield* findInCopy(destination, hostile, 10)).at(-1), [
+        assert.deepStrictEqual(summary(yield* findInCopy(destination, { text: hostile, limit: 10 })).at(-1), [
           "invoices",
           true,
           "a: reference"
         ])
         yield* run("UPDATE invoices SET missing_since = '2024-06-02T00:00:00.000Z' WHERE id = 'a'")
-        const partial = yield* findInCopy(destination, "hareD", 1, "contains")
+        const partial = yield* findInCopy(destination, { text: "hareD", limit: 1, comparison: "contains" })
         assert.deepStrictEqual(summary(partial).slice(0, 2), [
           ["payout-requests", true, "shared: id, reference, customerDetails.name"],
           ["payin-sources", true, "s: customerDetails.documentNumber"]
@@ -129,14 +129,18 @@ describe.each(["sqlite", "postgres"] as const)("answers from %s", (kind) => {
         assert.strictEqual(partial[0]?.matches[0]?.raw, data.payoutRequests[0])
         // PostgreSQL folds letters by the locale of the database, here C, which has the letters of ASCII only.
         const wanted = kind === "sqlite" ? "zOE\u0308 núñez" : "zOë NÚÑez"
-        const named = yield* findInCopy(destination, wanted, 1, "contains")
+        const named = yield* findInCopy(destination, { text: wanted, limit: 1, comparison: "contains" })
         assert.deepStrictEqual(summary(named)[0], ["payout-requests", true, "p: customerDetails.name"])
-        const [, , missing] = summary(yield* findInCopy(destination, `OR '1`, 5, "contains"))
+        const [, , missing] = summary(
+          yield* findInCopy(destination, { text: `OR '1`, limit: 5, comparison: "contains" })
+        )
         assert.deepStrictEqual(missing, ["invoices", true, "a: reference (missing)"])
         // No database stores NUL, and the characters of SQL's patterns have no meaning.
         for (const text of kind === "sqlite" ? ["_hared"] : ["\0", "%", "_hared", "\ud800"]) {
           assert.deepStrictEqual(
-            (yield* findInCopy(destination, text, 5, "contains")).map(({ matches }) => matches.length),
+            (yield* findInCopy(destination, { text, limit: 5, comparison: "contains" })).map(({ matches }) =>
+              matches.length
+            ),
             [0, 0, 0],
             JSON.stringify(text)
           )

@@ -17,13 +17,13 @@ export interface RenderedFile {
 
 /** Renders the rows with backpressure from the disk. The file must not exist yet. Only its owner may read it. */
 export const renderFile = Effect.fnUntraced(
-  function*(
-    fs: FileSystem.FileSystem,
-    target: string,
-    rows: Stream.Stream<ReadonlyArray<FullRow>, SinkError>,
-    encoder: Encoder,
-    { compress, format }: Format
-  ): Effect.fn.Return<RenderedFile, SinkError | PlatformError.PlatformError, never> {
+  function*({ encoder, format: { compress, format }, fs, rows, target }: {
+    readonly fs: FileSystem.FileSystem
+    readonly target: string
+    readonly rows: Stream.Stream<ReadonlyArray<FullRow>, SinkError>
+    readonly encoder: Encoder
+    readonly format: Format
+  }): Effect.fn.Return<RenderedFile, SinkError | PlatformError.PlatformError, never> {
     return yield* Effect.scoped(Effect.gen(function*() {
       const file = yield* fs.open(target, { flag: "wx", mode: 0o600 })
       const sha256 = createHash("sha256")

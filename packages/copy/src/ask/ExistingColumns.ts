@@ -1,0 +1,26 @@
+/** The columns of records that a destination has. One of an earlier version may lack columns and tables. */
+import { Lists } from "@payments/core"
+import { Effect } from "effect"
+import { type Column, columnsOf } from "../plan/Columns.ts"
+import type { SinkError } from "../port/Sink.ts"
+import type { Reader } from "../store/Store.ts"
+
+/** A list and some of its columns. */
+export interface ListColumns {
+  readonly list: Lists.AnyList
+  readonly columns: ReadonlyArray<Column>
+}
+
+/** Returns the columns of each list that the destination has, of those that are chosen. Leaves out lists without any. */
+export const existingColumns = (
+  reader: Pick<Reader, "columns">,
+  isChosen: (column: Column, list: Lists.AnyList) => boolean
+): Effect.Effect<ReadonlyArray<ListColumns>, SinkError> =>
+  Effect.map(
+    Effect.forEach(Lists.all, (list) =>
+      Effect.map(reader.columns(list), (recorded) => {
+        const names = new Set(recorded.map(({ name }) => name))
+        return { list, columns: columnsOf(list).filter((column) => names.has(column.name) && isChosen(column, list)) }
+      })),
+    (lists) => lists.filter(({ columns }) => columns.length > 0)
+  )
