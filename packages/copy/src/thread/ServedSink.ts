@@ -5,7 +5,15 @@ import { fromError } from "../port/ErrorMessage.ts"
 import { type ScanProgress, Sink, type SinkError } from "../port/Sink.ts"
 import { transferred } from "./BatchMessage.ts"
 import { collectGarbage } from "./GarbageCollection.ts"
-import { describe, opener, resources, type SinkRequest, type SinkResponse, toParameter } from "./SinkCalls.ts"
+import {
+  describe,
+  opener,
+  progressMethod,
+  resources,
+  type SinkRequest,
+  type SinkResponse,
+  toParameter
+} from "./SinkCalls.ts"
 
 type Call = Exclude<SinkRequest, { readonly path: "cancel" }>
 type Result = Pick<Extract<SinkResponse, { readonly value: unknown }>, "value" | "progress">
@@ -33,6 +41,7 @@ export const serve = (open: (destination: unknown) => Layer.Layer<Sink, SinkErro
   const perform = (call: Call): Effect.Effect<Result, SinkError> =>
     Effect.suspend(() => {
       const object = objects.get(call.target)
+      if (call.path === progressMethod) return Effect.map(resultOf(object, call), (value) => ({ value }))
       if (!resources.has(call.path)) return Effect.flatMap(resultOf(object, call), withProgressOf(object))
       // The close may come while the resource is opened.
       const scope = Scope.makeUnsafe()
@@ -82,4 +91,4 @@ const resultOf = (object: unknown, { parameters, path }: Call): Effect.Effect<un
 const withProgressOf = (object: unknown) => (value: unknown): Effect.Effect<Result> =>
   Predicate.hasProperty(object, "progress")
     ? Effect.map(object.progress as Effect.Effect<ScanProgress>, (progress) => ({ value, progress })) // only sessions have it
-    : Effect.succeed({ value, progress: undefined })
+    : Effect.succeed({ value })

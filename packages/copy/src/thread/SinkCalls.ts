@@ -11,6 +11,9 @@ import { type BatchMessage, fromBatch, toBatch } from "./BatchMessage.ts"
 /** The methods whose results stay open until their scope closes. All others need no scope. */
 export const resources: ReadonlySet<string> = new Set(["open", "lock", "begin", "passes.begin"])
 
+/** The method of a session that returns its progress. The results of other calls come with the progress. */
+export const progressMethod = "commit"
+
 /** The number of the object that opens and closes others: `open` a sink, `close` what the request of a number has opened. */
 export const opener = 0
 
@@ -32,8 +35,8 @@ export type SinkResponse =
     readonly id: number
     /** The result. That of a call that opens a resource is a {@link Description}. */
     readonly value: unknown
-    /** The progress of the session after the call, if the object is one. */
-    readonly progress: ScanProgress | undefined
+    /** The progress of the session after the call, if the object is one and the result does not say it. */
+    readonly progress?: ScanProgress
   }
   | { readonly id: number; readonly error: ErrorMessage }
   | { readonly id: number; readonly defect: string }

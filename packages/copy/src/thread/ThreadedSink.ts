@@ -15,6 +15,7 @@ import {
   fromDescription,
   fromParameter,
   opener,
+  progressMethod,
   resources,
   type SinkRequest,
   type SinkResponse
@@ -136,7 +137,7 @@ const callOf =
             Effect.map((response) => openedIn(thread, response))
           )
         : Effect.map(sent, ({ progress, value }) => {
-          note(progress)
+          note(path === progressMethod ? value as ScanProgress : progress) // the result of `commit`
           return value
         })
     })
