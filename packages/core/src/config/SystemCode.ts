@@ -17,14 +17,14 @@ function* causesOf(error: unknown): Iterable<object> {
   let current = error
   for (let depth = 0; depth < 8 && typeof current === "object" && current !== null; depth++) {
     yield current
-    current = "errors" in current && Array.isArray(current.errors) && current.errors.length > 0
-      ? current.errors[0]
-      : "reason" in current
-      ? current.reason
-      : "cause" in current
-      ? current.cause
-      : undefined
+    current = causeOf(current)
   }
+}
+
+const causeOf = (error: object): unknown => {
+  if ("errors" in error && Array.isArray(error.errors) && error.errors.length > 0) return error.errors[0]
+  if ("reason" in error) return error.reason
+  return "cause" in error ? error.cause : undefined
 }
 
 /** Returns the reason if undici refused an answer as malformed HTTP; otherwise undefined. */

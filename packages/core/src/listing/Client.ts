@@ -51,11 +51,8 @@ export const makeClient = (
   send: SendRequest,
   store?: RateLimiterStore["Service"]
 ): Client => {
-  const tokens: Retry.RetryTokens = { left: config.retry.budget.capacity }
-  const keys = { ...PaymentsConfig.keysOf(config) }
-  const secrets = makeSecrets(Object.values(keys).map(Redacted.value))
-
-  const keyReading = Semaphore.makeUnsafe(1)
+  const secrets = makeSecrets(Object.values(PaymentsConfig.keysOf(config)).map(Redacted.value))
+  const keys = makeKeys(config, secrets)
   const paceOf = makePaces(config, store)
 
   const onRateLimited = (pace: Pace, retryAfter: Duration.Duration | undefined) => {
@@ -64,6 +61,91 @@ export const makeClient = (
     const ignored = retryAfter === undefined || Duration.isGreaterThan(retryAfter, config.retry.longestRetryAfter)
     return pace.onRateLimited(ignored ? 0 : Duration.toMillis(retryAfter))
   }
+
+  const instrumented = Lists.map((list) =>
+    instrument(PaymentsConfig.addressOf(config, list), list, () => paceOf(list, keys.keyOf(list)))
+  )
+
+  const addressOf = (list: Lists.AnyList): string => {
+    const { origin, pathname } = PaymentsConfig.addressOf(config, list)
+    return `${origin}${pathname}`
+  }
+
+  const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) => {
+    const pace = paceOf(request.list, key)
+    const sending = Effect.suspend(() => {
+      for (const value of [...Object.values(request.filters), request.cursor ?? ""]) secrets.add(value)
+      const sent = Effect.tapError(
+        tryOnce({ list: request.list, sending: send(request, key), deadlines: config.deadlines, secrets }),
+        ({ reason }) => reason._tag === "RateLimited" ? onRateLimited(pace, reason.retryAfter) : Effect.void
+      )
+      return instrumented[request.list.name](count.made++, sent)
+    })
+    return Effect.map(Effect.andThen(pace.acquire, sending), (arrived) => ({ ...arrived, key }))
+  }
+
+  /**
+   * Makes one attempt. If the service refuses the key and the key file has another one, sends the request once more.
+   */
+  const attempt = (
+    request: PageRequest,
+    count: Attempts
+  ): Effect.Effect<Fetched, PaymentsError> =>
+    Effect.suspend(() => {
+      const key = keys.keyOf(request.list)
+      return Effect.mapBoth(
+        Effect.catchIf(exchange(request, key, count), ({ reason }) =>
+          reason._tag === "Unauthorized", (failure) =>
+          keys.freshKey(request.list, key).pipe(
+            Effect.mapError((unauthorized): Failure => ({ ...failure, reason: unauthorized })),
+            Effect.flatMap((fresh) =>
+              fresh === undefined ? Effect.fail(failure) : exchange(request, fresh, count)
+            )
+          )),
+        {
+          onFailure: (failure) =>
+            paymentsErrorOf(request, { ...failure, address: addressOf(request.list) }, count.made),
+          onSuccess: (arrived): Fetched => ({ ...arrived, request, attempts: count.made })
+        }
+      )
+    })
+
+  return {
+    fetch: withRetries(config.retry, attempt),
+    fetchOnce: (request) => attempt(request, { made: 0 }),
+    secrets
+  }
+}
+
+interface Attempts {
+  made: number
+}
+
+/** Returns the function that makes attempts at a page as the policy says. All pages share one retry budget. */
+const withRetries = (
+  policy: PaymentsConfig["Service"]["retry"],
+  attempt: (request: PageRequest, count: Attempts) => Effect.Effect<Fetched, PaymentsError>
+): Client["fetch"] => {
+  const tokens: Retry.RetryTokens = { left: policy.budget.capacity }
+  return (request) =>
+    Effect.suspend(() => {
+      const spending: Retry.RetrySpending = { spent: 0 }
+      const once = attempt(request, { made: 0 })
+      // Most pages need no retry, so the schedule of retries is created only after a failure.
+      return Effect.catch(once, (error) => Retry.retryFailed(error, once, Retry.schedule(policy, tokens, spending)))
+        .pipe(
+          Effect.map((fetched) => {
+            Retry.refund(policy, tokens, spending)
+            return fetched
+          })
+        )
+    })
+}
+
+/** Keeps the current key of each base address. */
+const makeKeys = (config: PaymentsConfig["Service"], secrets: Secrets) => {
+  const keys = { ...PaymentsConfig.keysOf(config) }
+  const keyReading = Semaphore.makeUnsafe(1)
 
   /**
    * Returns the key to use after the service refused a key, or undefined if there is no other one. If another request
@@ -84,73 +166,7 @@ export const makeClient = (
     return fresh
   }, keyReading.withPermits(1))
 
-  const instrumented = Lists.map((list) =>
-    instrument(PaymentsConfig.addressOf(config, list), list, () => paceOf(list, keys[list.baseAddress]))
-  )
-
-  const addressOf = (list: Lists.AnyList): string => {
-    const { origin, pathname } = PaymentsConfig.addressOf(config, list)
-    return `${origin}${pathname}`
-  }
-
-  const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) => {
-    const pace = paceOf(request.list, key)
-    const sending = Effect.suspend(() => {
-      for (const value of [...Object.values(request.filters), request.cursor ?? ""]) secrets.add(value)
-      const sent = Effect.tapError(
-        tryOnce(request.list, send(request, key), config.deadlines, secrets),
-        ({ reason }) => reason._tag === "RateLimited" ? onRateLimited(pace, reason.retryAfter) : Effect.void
-      )
-      return instrumented[request.list.name](count.made++, sent)
-    })
-    return Effect.map(Effect.andThen(pace.acquire, sending), (arrived) => ({ ...arrived, key }))
-  }
-
-  /**
-   * Makes one attempt. If the service refuses the key and the key file has another one, sends the request once more.
-   */
-  const attempt = (
-    request: PageRequest,
-    count: Attempts
-  ): Effect.Effect<Fetched, PaymentsError> =>
-    Effect.suspend(() => {
-      const key = keys[request.list.baseAddress]
-      return Effect.mapBoth(
-        Effect.catchIf(exchange(request, key, count), ({ reason }) =>
-          reason._tag === "Unauthorized", (failure) =>
-          freshKey(request.list, key).pipe(
-            Effect.mapError((unauthorized): Failure => ({ ...failure, reason: unauthorized })),
-            Effect.flatMap((fresh) =>
-              fresh === undefined ? Effect.fail(failure) : exchange(request, fresh, count)
-            )
-          )),
-        {
-          onFailure: (failure) =>
-            paymentsErrorOf(request, { ...failure, address: addressOf(request.list) }, count.made),
-          onSuccess: (arrived): Fetched => ({ ...arrived, request, attempts: count.made })
-        }
-      )
-    })
-
-  const fetch = (request: PageRequest): Effect.Effect<Fetched, PaymentsError> =>
-    Effect.suspend(() => {
-      const count: Attempts = { made: 0 }
-      const spending: Retry.RetrySpending = { spent: 0 }
-      const once = attempt(request, count)
-      // Most pages need no retry, so the schedule of retries is created only after a failure.
-      return Effect.catch(once, (error) => Retry.retryFailed(error, once, config.retry, tokens, spending)).pipe(
-        Effect.map((fetched) => {
-          Retry.refund(config.retry, tokens, spending)
-          return fetched
-        })
-      )
-    })
-
-  return { fetch, fetchOnce: (request) => attempt(request, { made: 0 }), secrets }
-}
-
-interface Attempts {
-  made: number
+  return { keyOf: ({ baseAddress }: Lists.AnyList) => keys[baseAddress], freshKey }
 }
 
 /**
@@ -180,12 +196,12 @@ const makePaces = (config: PaymentsConfig["Service"], store: RateLimiterStore["S
 }
 
 /** Sends one request and reads the envelope of its answer. The attempt's deadline includes decoding the answer. */
-const tryOnce = (
-  list: Lists.AnyList,
-  sending: Effect.Effect<RawAnswer, Reason>,
-  deadlines: Deadlines,
-  secrets: Secrets
-) =>
+const tryOnce = ({ deadlines, list, secrets, sending }: {
+  readonly list: Lists.AnyList
+  readonly sending: Effect.Effect<RawAnswer, Reason>
+  readonly deadlines: Deadlines
+  readonly secrets: Secrets
+}) =>
   Effect.clockWith((clock) => {
     const sentAt = Monotonic.millisUnsafe(clock)
     const limit = makeTimeLimit(clock, Duration.toMillis(deadlines.attempt))

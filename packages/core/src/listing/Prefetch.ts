@@ -21,16 +21,18 @@ export interface PrefetchedPage {
 /** Characters of the pages in memory above which no page is requested ahead. */
 const mostInMemory = 4 * 1024 * 1024
 
+interface PrefetchOptions {
+  readonly first: PageRequest
+  readonly fetch: (request: PageRequest) => Effect.Effect<Fetched, PaymentsError>
+  readonly guard: ProgressGuard
+  readonly ahead: number
+  /** No page is requested after this many records. */
+  readonly maxRecords: number
+}
+
 /** Returns an effect that yields the pages in order, one per run. Closing the scope cancels all requests. */
 export const makePrefetch = (
-  options: {
-    readonly first: PageRequest
-    readonly fetch: (request: PageRequest) => Effect.Effect<Fetched, PaymentsError>
-    readonly guard: ProgressGuard
-    readonly ahead: number
-    /** No page is requested after this many records. */
-    readonly maxRecords: number
-  },
+  options: PrefetchOptions,
   scope: Scope.Scope
 ): Effect.Effect<PrefetchedPage, PaymentsError> => {
   /** The pages that are requested but not consumed, in order. */

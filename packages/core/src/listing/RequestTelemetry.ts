@@ -30,6 +30,23 @@ const duration = Metric.histogram("http.client.request.duration", {
   ])
 })
 
+/** Returns the function from an outcome to its metric. */
+const makeMetrics = (attributes: { readonly [name: string]: string }) => {
+  const metrics = new Map<string, typeof duration>()
+  return (status: number | undefined, error: string | undefined) => {
+    const outcome = `${status} ${error}`
+    const known = metrics.get(outcome)
+    if (known !== undefined) return known
+    const metric = Metric.withAttributes(duration, {
+      ...attributes,
+      ...(status === undefined ? {} : { "http.response.status_code": String(status) }),
+      ...(error === undefined ? {} : { "error.type": error })
+    })
+    metrics.set(outcome, metric)
+    return metric
+  }
+}
+
 /**
  * Returns a function that records a client span and the duration of each request of one list, logs the request at the
  * level debug, and calls the {@link RequestObserver}. `paceOf` returns the pace of the list.
@@ -43,20 +60,7 @@ export const instrument = (address: URL, list: AnyList, paceOf: () => Pace) => {
   }
   const name = `GET ${list.path}`
   const spanAttributes = { ...attributes, "url.full": address.href, "url.scheme": address.protocol.slice(0, -1) }
-  const metrics = new Map<string, typeof duration>()
-  const metricOf = (status: number | undefined, error: string | undefined) => {
-    const outcome = `${status} ${error}`
-    const known = metrics.get(outcome)
-    if (known !== undefined) return known
-    const metric = Metric.withAttributes(duration, {
-      ...attributes,
-      "server.port": String(attributes["server.port"]),
-      ...(status === undefined ? {} : { "http.response.status_code": String(status) }),
-      ...(error === undefined ? {} : { "error.type": error })
-    })
-    metrics.set(outcome, metric)
-    return metric
-  }
+  const metricOf = makeMetrics({ ...attributes, "server.port": String(attributes["server.port"]) })
   /** `resend` is the number of earlier requests for the same page. */
   return <A extends { readonly answer: { readonly status: number } }>(
     resend: number,

@@ -42,13 +42,11 @@ const randomDelay = ({ floor, spread }: Extract<RetryDecision, { readonly retry:
 const logWait = (wait: Duration.Duration) =>
   Effect.logDebug(`the request is sent again in ${Math.round(Duration.toMillis(wait))} ms`)
 
-/** Retries after the first attempt failed with `error`. Fails with the last error if no retry succeeds. */
+/** Retries on a {@link schedule} after the first attempt failed with `error`. Fails with the last error if no retry succeeds. */
 export const retryFailed = <A>(
   error: PaymentsError,
   attempt: Effect.Effect<A, PaymentsError>,
-  policy: RetryPolicy,
-  tokens: RetryTokens,
-  spending: RetrySpending
+  retries: Schedule.Schedule<number, PaymentsError>
 ): Effect.Effect<A, PaymentsError> => {
   // `Effect.retry` must see the first failure too, so the first run only fails with it again.
   let first: PaymentsError | undefined = error
@@ -57,7 +55,7 @@ export const retryFailed = <A>(
     first = undefined
     return failed === undefined ? attempt : Effect.fail(failed)
   })
-  return Effect.retry(attemptOrFirst, schedule(policy, tokens, spending))
+  return Effect.retry(attemptOrFirst, retries)
 }
 
 /**

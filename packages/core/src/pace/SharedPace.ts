@@ -47,11 +47,7 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
     if (away !== undefined) return Effect.void
     const share = SharedRate.rateWithoutStore(client.state)
     away = { pace: makeOwnPace(share, slowDown), triedAt: now }
-    return Effect.logWarning(
-      `The rate limit store cannot be used: ${message.replace(/\.$/, "")}. Until it can, this process sends at most ${
-        share >= 10 ? Math.floor(share) : share.toPrecision(2)
-      } requests per second, its share of what the others leave unused.`
-    )
+    return Effect.logWarning(warning(message, share))
   }
 
   /** Uses the store again if it answers. */
@@ -103,6 +99,11 @@ export const makeSharedPace = ({ ceiling, name, slowDown, store }: Budget): Pace
     isShared: () => away === undefined
   }
 }
+
+const warning = (message: string, share: number): string =>
+  `The rate limit store cannot be used: ${message.replace(/\.$/, "")}. Until it can, this process sends at most ${
+    share >= 10 ? Math.floor(share) : share.toPrecision(2)
+  } requests per second, its share of what the others leave unused.`
 
 interface Client {
   readonly bounds: SharedRate.RateBounds

@@ -144,7 +144,7 @@ export const openEnvelope = (
         })
     )
   }
-  const envelope = readEnvelope(answer, layout, body, escapedNames)
+  const envelope = readEnvelope(answer, layout, { body, escapedNames })
   return limit.isOver() ? Result.fail(attemptTimeout) : envelope
 }
 
@@ -153,8 +153,7 @@ const attemptTimeout = new Timeout({ phase: "attempt" })
 const readEnvelope = (
   { headers, text }: RawAnswer,
   layout: PageLayout,
-  body: unknown,
-  escapedNames: boolean
+  { body, escapedNames }: { readonly body: unknown; readonly escapedNames: boolean }
 ): Result.Result<Envelope, Reason> => {
   const { cursor: { in: place, name }, items } = layout
   if (!isJsonObject(body)) {

@@ -77,7 +77,7 @@ export const makeInjector = (faults: ReadonlyArray<Fault>, seed: number, since: 
         state.visits.set(visitor, visit + 1)
         return fraction(seed, index, incoming.list, incoming.query, visit)
       }
-      if (!applies(fault, state, incoming, since, chance)) continue
+      if (!applies(fault, state, { ...incoming, chance, elapsed: incoming.now - since })) continue
       applied.push(fault.fault)
       const context: FaultContext = {
         ...incoming,
@@ -116,13 +116,10 @@ const applyReplyFault = (fault: ReplyFault, context: FaultContext): (answer: () 
 const applies = (
   fault: Fault,
   state: FaultState,
-  { list, now, request }: InjectedRequest,
-  since: number,
-  chance: () => number
+  { chance, elapsed, list, request }: InjectedRequest & { readonly chance: () => number; readonly elapsed: number }
 ): boolean => {
   if (fault.list !== undefined && fault.list !== list) return false
   if (fault.pages !== undefined && (fault.pages === "first") !== (request.cursor === undefined)) return false
-  const elapsed = now - since
   if (elapsed < (fault.afterMs ?? 0) || elapsed >= (fault.untilMs ?? Number.POSITIVE_INFINITY)) return false
   const number = ++state.eligible
   if (fault.nth !== undefined && number !== fault.nth) return false

@@ -29,7 +29,8 @@ export const conformance: (
   const findings: Array<Finding> = []
   for (const list of Lists.all) {
     const everything = new ContentCheck(list)
-    const send = makeSend(config, client, list, options.pause ?? Duration.millis(500), everything)
+    const pause = options.pause ?? Duration.millis(500)
+    const send = makeSend({ config, client, list, pause, everything })
     const observed: Array<Finding> = []
     for (const { observe, rule, section } of rulesOf(list, options.pages ?? 10)) {
       const observation = yield* observe(send).pipe(
@@ -69,13 +70,13 @@ interface Send {
   (parameters: Readonly<Record<string, string>>, key?: "none" | "wrong"): Effect.Effect<Answer, NotObserved>
 }
 
-const makeSend = (
-  config: PaymentsConfig["Service"],
-  client: HttpClient.HttpClient,
-  list: Lists.AnyList,
-  pause: Duration.Duration,
-  everything: ContentCheck
-): Send => {
+const makeSend = ({ client, config, everything, list, pause }: {
+  readonly config: PaymentsConfig["Service"]
+  readonly client: HttpClient.HttpClient
+  readonly list: Lists.AnyList
+  readonly pause: Duration.Duration
+  readonly everything: ContentCheck
+}): Send => {
   const address = PaymentsConfig.addressOf(config, list)
   const configuredKey = PaymentsConfig.keysOf(config)[list.baseAddress]
   return (parameters, key) => {
@@ -219,68 +220,10 @@ const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
     rule: "a request without a cursor gives the first page",
     observe: (send) => Effect.map(send({}), ({ page, status }) => holdsIf(page !== undefined, `status ${status}`))
   },
-  {
-    section: "§4.4.2",
-    rule: "a string cursor, sent with the same limit, gives the next page",
-    observe: Effect.fnUntraced(function*(send) {
-      const first = yield* pageOf(send, { limit: "2" })
-      const cursor = cursorOf(first)
-      if (typeof cursor !== "string") return notObserved("the list has one page of 2")
-      const second = yield* send({ limit: "2", cursor })
-      if (second.page === undefined) return fails(`status ${second.status}`)
-      const before = new Set(idsOf(first))
-      const repeats = idsOf(second).filter((id) => before.has(id)).length
-      return holdsIf(repeats === 0, repeats === 0 ? "other records" : `${records(repeats)} of the previous page`)
-    })
-  },
-  {
-    section: "§4.4.3",
-    rule: "a null cursor ends the list",
-    observe: Effect.fnUntraced(function*(send) {
-      const seen = new Set<string>()
-      let cursor: string | undefined
-      for (let page = 1; page <= pages; page++) {
-        const answer = yield* pageOf(send, { limit: "100", ...(cursor === undefined ? {} : { cursor }) })
-        const next = cursorOf(answer)
-        if (next === null) return holds(`after ${page} ${page === 1 ? "page" : "pages"}`)
-        if (typeof next !== "string") return fails("a page without a cursor")
-        if (seen.has(next)) return fails("an earlier cursor again")
-        seen.add(next)
-        cursor = next
-      }
-      return notObserved(`the list has more pages than the ${pages} that were read`)
-    })
-  },
-  {
-    section: "§4.4.4",
-    rule: "an unchanged cursor is accepted, also a second time",
-    observe: Effect.fnUntraced(function*(send) {
-      const cursor = cursorOf(yield* pageOf(send, { limit: "2" }))
-      if (typeof cursor !== "string") return notObserved("the list has one page of 2")
-      const once = yield* send({ limit: "2", cursor })
-      const again = yield* send({ limit: "2", cursor })
-      const refused = [once, again].find(({ page }) => page === undefined)
-      if (refused !== undefined) return fails(`status ${refused.status}`)
-      if (JSON.stringify(idsOf(once)) !== JSON.stringify(idsOf(again))) {
-        return notObserved("two answers differ; the list may have changed in between")
-      }
-      const encoded = encodeURIComponent(cursor) !== cursor
-      return holds(`the same page twice; the cursor has ${encoded ? "characters" : "no character"} to percent-encode`)
-    })
-  },
-  ...(["none", "wrong"] as const).map((key): Rule => ({
-    section: "§5",
-    rule: key === "none" ? "a request without a key is refused" : "a request with a wrong key is refused",
-    observe: Effect.fnUntraced(function*(send) {
-      // If the service refuses the configured key as well, a refusal shows nothing about keys.
-      yield* pageOf(send, { limit: "1" })
-      const { status } = yield* send({ limit: "1" }, key)
-      if (status < 300) return fails(`status ${status}`)
-      return status === 401 || status === 403
-        ? holds(`status ${status}`)
-        : notObserved(`status ${status}, not 401 or 403`)
-    })
-  })),
+  nextPage,
+  endOfList(pages),
+  sameCursor,
+  ...(["none", "wrong"] as const).map(refusedKey),
   {
     section: "§5",
     rule: "the configured key is accepted",
@@ -311,25 +254,93 @@ const rulesOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Rule> => [
   },
   ...(list.limits.minimum === undefined ? [] : [smallestPage]),
   ...(list.limits.default === undefined ? [] : [defaultPage(list.limits.default)]),
-  ...Object.entries<Lists.Filter>(list.filters).map(([field, filter]): Rule => ({
-    section: list.section,
-    rule: `${field} filters`,
-    observe: Effect.fnUntraced(function*(send) {
-      const some = yield* pageOf(send, { limit: "100" })
-      const values = itemsOf(some).map((item) => isJsonObject(item) ? item[field] : undefined)
-      const value = values.find((text) => typeof text === "string" && text !== "")
-      if (typeof value !== "string") return notObserved(`no record of the first page has a ${field}`)
-      if (values.every((text) => text === value)) {
-        return notObserved(`all records of the first page have the same ${field}`)
-      }
-      const filtered = itemsOf(yield* pageOf(send, { [field]: value, limit: "100" }))
-      const matching = filtered.filter((item) => isJsonObject(item) && Lists.matches(filter, item[field], value)).length
-      return filtered.length === 0
-        ? fails("no record, although one has the value")
-        : holdsIf(matching === filtered.length, `${matching} of ${filtered.length} with the value`)
-    })
-  }))
+  ...Object.entries<Lists.Filter>(list.filters).map(([field, filter]) => filterRule(list.section, field, filter))
 ]
+
+const nextPage: Rule = {
+  section: "§4.4.2",
+  rule: "a string cursor, sent with the same limit, gives the next page",
+  observe: Effect.fnUntraced(function*(send) {
+    const first = yield* pageOf(send, { limit: "2" })
+    const cursor = cursorOf(first)
+    if (typeof cursor !== "string") return notObserved("the list has one page of 2")
+    const second = yield* send({ limit: "2", cursor })
+    if (second.page === undefined) return fails(`status ${second.status}`)
+    const before = new Set(idsOf(first))
+    const repeats = idsOf(second).filter((id) => before.has(id)).length
+    return holdsIf(repeats === 0, repeats === 0 ? "other records" : `${records(repeats)} of the previous page`)
+  })
+}
+
+const endOfList = (pages: number): Rule => ({
+  section: "§4.4.3",
+  rule: "a null cursor ends the list",
+  observe: Effect.fnUntraced(function*(send) {
+    const seen = new Set<string>()
+    let cursor: string | undefined
+    for (let page = 1; page <= pages; page++) {
+      const answer = yield* pageOf(send, { limit: "100", ...(cursor === undefined ? {} : { cursor }) })
+      const next = cursorOf(answer)
+      if (next === null) return holds(`after ${page} ${page === 1 ? "page" : "pages"}`)
+      if (typeof next !== "string") return fails("a page without a cursor")
+      if (seen.has(next)) return fails("an earlier cursor again")
+      seen.add(next)
+      cursor = next
+    }
+    return notObserved(`the list has more pages than the ${pages} that were read`)
+  })
+})
+
+const sameCursor: Rule = {
+  section: "§4.4.4",
+  rule: "an unchanged cursor is accepted, also a second time",
+  observe: Effect.fnUntraced(function*(send) {
+    const cursor = cursorOf(yield* pageOf(send, { limit: "2" }))
+    if (typeof cursor !== "string") return notObserved("the list has one page of 2")
+    const once = yield* send({ limit: "2", cursor })
+    const again = yield* send({ limit: "2", cursor })
+    const refused = [once, again].find(({ page }) => page === undefined)
+    if (refused !== undefined) return fails(`status ${refused.status}`)
+    if (JSON.stringify(idsOf(once)) !== JSON.stringify(idsOf(again))) {
+      return notObserved("two answers differ; the list may have changed in between")
+    }
+    const encoded = encodeURIComponent(cursor) !== cursor
+    return holds(`the same page twice; the cursor has ${encoded ? "characters" : "no character"} to percent-encode`)
+  })
+}
+
+const refusedKey = (key: "none" | "wrong"): Rule => ({
+  section: "§5",
+  rule: key === "none" ? "a request without a key is refused" : "a request with a wrong key is refused",
+  observe: Effect.fnUntraced(function*(send) {
+    // If the service refuses the configured key as well, a refusal shows nothing about keys.
+    yield* pageOf(send, { limit: "1" })
+    const { status } = yield* send({ limit: "1" }, key)
+    if (status < 300) return fails(`status ${status}`)
+    return status === 401 || status === 403
+      ? holds(`status ${status}`)
+      : notObserved(`status ${status}, not 401 or 403`)
+  })
+})
+
+const filterRule = (section: string, field: string, filter: Lists.Filter): Rule => ({
+  section,
+  rule: `${field} filters`,
+  observe: Effect.fnUntraced(function*(send) {
+    const some = yield* pageOf(send, { limit: "100" })
+    const values = itemsOf(some).map((item) => isJsonObject(item) ? item[field] : undefined)
+    const value = values.find((text) => typeof text === "string" && text !== "")
+    if (typeof value !== "string") return notObserved(`no record of the first page has a ${field}`)
+    if (values.every((text) => text === value)) {
+      return notObserved(`all records of the first page have the same ${field}`)
+    }
+    const filtered = itemsOf(yield* pageOf(send, { [field]: value, limit: "100" }))
+    const matching = filtered.filter((item) => isJsonObject(item) && Lists.matches(filter, item[field], value)).length
+    return filtered.length === 0
+      ? fails("no record, although one has the value")
+      : holdsIf(matching === filtered.length, `${matching} of ${filtered.length} with the value`)
+  })
+})
 
 const atMost = (page: Effect.Effect<Answer, NotObserved>, limit: number): Effect.Effect<Observation, NotObserved> =>
   Effect.map(page, (answer) => {

@@ -158,8 +158,10 @@ function* problemsOf(list: Lists.AnyList, record: string): Generator<readonly [p
 
 const isObject = (value: unknown): value is Json => kindOf(value) === "object"
 
-const kindOf = (value: unknown): string =>
-  value === undefined ? "nothing" : value === null ? "null" : Array.isArray(value) ? "array" : typeof value
+const kindOf = (value: unknown): string => {
+  if (value === undefined) return "nothing"
+  return value === null ? "null" : Array.isArray(value) ? "array" : typeof value
+}
 
 /** Returns the kind of the value at the path. A number that is not exact in JSON has its own kind. */
 const kindAt = (record: Json, path: string): string => {

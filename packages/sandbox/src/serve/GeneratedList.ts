@@ -43,89 +43,23 @@ const maxTotals = 8
 
 /** Makes a server that returns the list as of the virtual time `now()`. */
 export const serve = (list: GeneratedList, options: ListOptions, now: () => number): ListServer.ListServer => {
-  const { generator, lifecycle, order } = list
+  const { generator, lifecycle } = list
   const kind = options.cursors ?? "keyset"
   // In a fixed list, both kinds of cursor lead to the same page. It is found from the last record, without skipping
   // records.
   const byOffset = kind === "offset" && !lifecycle.isFixed
-  const counting = options.count ?? "page"
   const cursors = ListCursor.make(list.list, { kind, reserved: options.reservedCursors === true })
   const totals = makeBoundedMap<string, number>(maxTotals)
 
-  const matches = (index: number, filter: Filters.Filter | undefined, time: number): boolean =>
-    lifecycle.isPresent(index, time) &&
-    (filter === undefined || filter.matches(index, lifecycle.historyOf(index, time)))
-
-  /** Returns the matching records from a slot to the end of the list, in the list's order. */
-  const matchesFrom = function*(start: number, filter: Filters.Filter | undefined, time: number) {
-    const length = lifecycle.lengthAt(time)
-    const slots = order.slotCount(length)
-    const first = order.slotsDependOnLength ? 0 : lifecycle.vanishedBelow(time)
-    for (
-      let slot = order.step === 1 ? Math.max(start, first) : start;
-      slot >= first && slot < slots;
-      slot += order.step
-    ) {
-      const index = order.indexAt(slot, length)
-      if (index < length && matches(index, filter, time)) yield index
-    }
-  }
-
-  const firstSlot = (time: number) => order.step === 1 ? 0 : order.slotCount(lifecycle.lengthAt(time)) - 1
-  const slotAfter = (index: number, time: number) => order.slotOf(index, lifecycle.lengthAt(time)) + order.step
-
-  /** Counts the matching records from a slot on. Takes up to a second for ten million records. */
-  const countFrom = (start: number, filter: Filters.Filter | undefined, time: number): number => {
-    let count = 0
-    for (const _ of matchesFrom(start, filter, time)) count++
-    return count
-  }
-
   /** Counts all matching records. */
-  const total = (request: ListServer.ListRequest, filter: Filters.Filter | undefined, time: number): number => {
-    if (!lifecycle.isFixed) return countFrom(firstSlot(time), filter, time)
-    if (filter === undefined) return lifecycle.lengthAt(time)
-    const key = JSON.stringify(request.filters)
-    const count = totals.get(key) ?? countFrom(firstSlot(time), filter, time)
+  const countAll = (reading: Reading, filters: ListServer.ListRequest["filters"]): number => {
+    if (!lifecycle.isFixed) return countFrom(reading, firstSlot(reading))
+    if (reading.filter === undefined) return lifecycle.lengthAt(reading.time)
+    const key = JSON.stringify(filters)
+    const count = totals.get(key) ?? countFrom(reading, firstSlot(reading))
     totals.set(key, count)
     return count
   }
-
-  /**
-   * Reads the list from the cursor on. Returns the records of a page and, to show that more follow, the next record.
-   */
-  const readSlots = (
-    { limit }: ListServer.ListRequest,
-    filter: Filters.Filter | undefined,
-    cursor: CursorState | undefined,
-    time: number
-  ): ReadonlyArray<number> => {
-    const start = cursor === undefined || byOffset ? firstSlot(time) : slotAfter(cursor.lastIndex, time)
-    let skip = byOffset ? cursor?.returned ?? 0 : 0
-    const records: Array<number> = []
-    for (const index of matchesFrom(start, filter, time)) {
-      if (skip > 0) skip--
-      else if (records.push(index) > limit) break
-    }
-    return records
-  }
-
-  /** Returns the matching candidates, in the list's order. */
-  const matchesAmong = (
-    candidates: ReadonlyArray<number>,
-    filter: Filters.Filter,
-    time: number
-  ): ReadonlyArray<number> =>
-    [...new Set(candidates)]
-      .filter((index) => matches(index, filter, time))
-      .toSorted((a, b) => order.rankOf(a) - order.rankOf(b))
-
-  const after = (records: ReadonlyArray<number>, cursor: CursorState | undefined): ReadonlyArray<number> =>
-    cursor === undefined
-      ? records
-      : byOffset
-      ? records.slice(cursor.returned)
-      : records.filter((index) => order.rankOf(index) > order.rankOf(cursor.lastIndex))
 
   return (request) => {
     const time = now()
@@ -136,32 +70,105 @@ export const serve = (list: GeneratedList, options: ListOptions, now: () => numb
     const filter = hasFilters ? Filters.make(request.filters, generatedRecords[list.list].filters, list) : undefined
     if (hasFilters && filter === undefined) return { _tag: "Page", items: [], next: null, count: 0 }
 
-    const candidates = filter?.candidates(time)
-    /** All matching records, if the filter has candidates. */
-    const matching = filter === undefined || candidates === undefined
-      ? undefined
-      : matchesAmong(candidates, filter, time)
-    const following = matching === undefined ? readSlots(request, filter, cursor, time) : after(matching, cursor)
+    const reading: Reading = { ...list, filter, time, byOffset }
+    const matching = allMatching(reading)
+    const following = matching === undefined
+      ? readSlots(reading, cursor, request.limit)
+      : after(reading, matching, cursor)
     const page = following.slice(0, request.limit)
     const lastOfPage = page.at(-1)
     const returnedBefore = cursor?.returned ?? 0
     const hasMore = lastOfPage !== undefined && following.length > page.length
 
+    const total = () => matching?.length ?? countAll(reading, request.filters)
     const remaining = () => {
       if (matching !== undefined || !hasMore) return following.length - page.length
       return lifecycle.isFixed
-        ? total(request, filter, time) - returnedBefore - page.length
-        : countFrom(slotAfter(lastOfPage, time), filter, time)
+        ? total() - returnedBefore - page.length
+        : countFrom(reading, slotAfter(reading, lastOfPage))
     }
+    const counts = { page: () => page.length, total, remaining }
     return {
       _tag: "Page",
       items: page.map((index) => generator.textAt(index, lifecycle.historyOf(index, time))),
       next: hasMore ? cursors.encode(request, [lastOfPage, returnedBefore + page.length]) : null,
-      count: counting === "page"
-        ? page.length
-        : counting === "total"
-        ? matching?.length ?? total(request, filter, time)
-        : remaining()
+      count: counts[options.count ?? "page"]()
     }
   }
+}
+
+/** What one request reads. */
+interface Reading extends Pick<GeneratedList, "lifecycle" | "order"> {
+  readonly filter: Filters.Filter | undefined
+  /** The virtual time of the request. */
+  readonly time: number
+  /** Whether the cursor says how many records to skip. Otherwise it says after which record to start. */
+  readonly byOffset: boolean
+}
+
+const matches = ({ filter, lifecycle, time }: Reading, index: number): boolean =>
+  lifecycle.isPresent(index, time) &&
+  (filter === undefined || filter.matches(index, lifecycle.historyOf(index, time)))
+
+/** Returns the matching records from a slot to the end of the list, in the list's order. */
+const matchesFrom = function*(reading: Reading, start: number) {
+  const { lifecycle, order, time } = reading
+  const length = lifecycle.lengthAt(time)
+  const slots = order.slotCount(length)
+  const first = order.slotsDependOnLength ? 0 : lifecycle.vanishedBelow(time)
+  for (
+    let slot = order.step === 1 ? Math.max(start, first) : start;
+    slot >= first && slot < slots;
+    slot += order.step
+  ) {
+    const index = order.indexAt(slot, length)
+    if (index < length && matches(reading, index)) yield index
+  }
+}
+
+const firstSlot = ({ lifecycle, order, time }: Reading): number =>
+  order.step === 1 ? 0 : order.slotCount(lifecycle.lengthAt(time)) - 1
+
+const slotAfter = ({ lifecycle, order, time }: Reading, index: number): number =>
+  order.slotOf(index, lifecycle.lengthAt(time)) + order.step
+
+/** Counts the matching records from a slot on. Takes up to a second for ten million records. */
+const countFrom = (reading: Reading, start: number): number => {
+  let count = 0
+  for (const _ of matchesFrom(reading, start)) count++
+  return count
+}
+
+/** Reads the list from the cursor on. Returns the records of a page and, to show that more follow, the next record. */
+const readSlots = (reading: Reading, cursor: CursorState | undefined, limit: number): ReadonlyArray<number> => {
+  const { byOffset } = reading
+  const start = cursor === undefined || byOffset ? firstSlot(reading) : slotAfter(reading, cursor.lastIndex)
+  let skip = byOffset ? cursor?.returned ?? 0 : 0
+  const records: Array<number> = []
+  for (const index of matchesFrom(reading, start)) {
+    if (skip > 0) skip--
+    else if (records.push(index) > limit) break
+  }
+  return records
+}
+
+/** Returns all matching records in the list's order, if the filter has candidates. */
+const allMatching = (reading: Reading): ReadonlyArray<number> | undefined => {
+  const candidates = reading.filter?.candidates(reading.time)
+  return candidates === undefined
+    ? undefined
+    : [...new Set(candidates)]
+      .filter((index) => matches(reading, index))
+      .toSorted((a, b) => reading.order.rankOf(a) - reading.order.rankOf(b))
+}
+
+const after = (
+  { byOffset, order }: Reading,
+  records: ReadonlyArray<number>,
+  cursor: CursorState | undefined
+): ReadonlyArray<number> => {
+  if (cursor === undefined) return records
+  return byOffset
+    ? records.slice(cursor.returned)
+    : records.filter((index) => order.rankOf(index) > order.rankOf(cursor.lastIndex))
 }

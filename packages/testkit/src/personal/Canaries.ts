@@ -8,6 +8,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { gunzipSync, zstdDecompressSync } from "node:zlib"
+import { pageOf } from "../ScriptedServer.ts"
 import type { Dice } from "../Seed.ts"
 
 /** Each half of a prefix is searched, so a canary is found even if a page of a database ends in it. */
@@ -95,16 +96,16 @@ const stringText = (value: string, escaped: boolean): string =>
 const recordsOf = (canaries: Canaries, list: Lists.AnyList, person: Person, version: number): ReadonlyArray<string> =>
   shapes.flatMap((shape) => {
     const isHere = shape === "gone" ? version === 1 : shape === "solo" ? list.name === "payoutRequests" : true
-    return isHere ? [recordOf(canaries, list, person, shape, version)] : []
+    return isHere ? [recordOf({ canaries, list, person, shape, version })] : []
   })
 
-const recordOf = (
-  canaries: Canaries,
-  list: Lists.AnyList,
-  person: Person,
-  shape: Shape,
-  version: number
-): string => {
+const recordOf = ({ canaries, list, person, shape, version }: {
+  readonly canaries: Canaries
+  readonly list: Lists.AnyList
+  readonly person: Person
+  readonly shape: Shape
+  readonly version: number
+}): string => {
   const id = `${list.label}-${person}-${shape}`
   const isEscaped = shape === "escaped"
   const canary = (name: string, place: Place = "person") => canaries.of(person, place, `${list.label} ${shape} ${name}`)
@@ -200,9 +201,7 @@ export const startCanaryService = (canaries: Canaries, others: number): Promise<
     const from = Number(url.searchParams.get("cursor") ?? 0)
     const end = from + Number(url.searchParams.get("limit") ?? 100)
     const all = texts[list.name]
-    const cursor = end < all.length ? JSON.stringify(String(end)) : "null"
-    response.writeHead(200, { "content-type": "application/json" })
-    response.end(`{"items":[${all.slice(from, end).join(",")}],"cursor":${cursor}}`)
+    pageOf(response, all.slice(from, end), end < all.length ? String(end) : null)
   })
   return new Promise((resolve) => {
     server.listen(0, "127.0.0.1", () => {

@@ -72,17 +72,8 @@ export const startServer = async (
   }
   if (owner !== undefined) execFileSync("chown", ["-R", `${owner.uid}:${owner.gid}`, folder])
   const asOwner = { ...owner, cwd: folder, env: { LC_ALL: "C" } }
-  execFileSync(join(bin, "initdb"), [
-    `--pgdata=${data}`,
-    `--username=${user}`,
-    "--auth=trust",
-    "--no-sync",
-    "-E",
-    "UTF8"
-  ], {
-    ...asOwner,
-    stdio: "pipe"
-  })
+  const setup = [`--pgdata=${data}`, `--username=${user}`, "--auth=trust", "--no-sync", "-E", "UTF8"]
+  execFileSync(join(bin, "initdb"), setup, { ...asOwner, stdio: "pipe" })
   const hba = join(data, "pg_hba.conf")
   writeFileSync(hba, `host all ${guest.name} all scram-sha-256\n${readFileSync(hba, "utf8")}`)
   const port = await freePort()
@@ -114,7 +105,7 @@ export const startServer = async (
     throw error
   }
   const restart = async () => {
-    const before = readFileSync(join(data, "postmaster.pid"), "utf8").split("\n")[0]
+    const before = pidIn(data)
     shell.stdin.write("restart\n")
     await until(() => pidIn(data) !== before)
     await ready(port)

@@ -62,41 +62,42 @@ export const connect = (
       return { client, transport, negotiated, stderr: () => stderr }
     }),
     ({ client }) => Effect.promise(() => client.close())
-  ).pipe(Effect.map((connected) => {
-    const result = async (tool: string, given: Arguments) => {
-      const { content, isError, structuredContent } = await connected.client.callTool({ name: tool, arguments: given })
-      return { isError: isError === true, structuredContent, texts: Schema.decodeUnknownSync(Content)(content) }
-    }
-    return {
-      ...connected,
-      /** Calls a tool and returns everything that it answers as one text, without what differs from call to call. */
-      textOf: async (tool: string, given: Arguments) => {
-        const { isError, structuredContent, texts } = await result(tool, given)
-        return {
-          isError,
-          text: (texts.map(({ text }) => text).join("\n") + JSON.stringify(structuredContent ?? null))
-            .replaceAll(/data-[0-9a-f]{24}/g, "MARK").replaceAll(/(?<="ageSeconds":)\d+/g, "AGE")
-        }
-      },
-      /** Calls a tool, checks what every answer promises, and returns the answer. */
-      call: async (tool: string, given: Arguments): Promise<Answer> => {
-        const { isError, structuredContent, texts } = await result(tool, given)
-        assert.isFalse(isError, texts[0]?.text)
-        const answer = Schema.decodeUnknownSync(Answer)(structuredContent)
-        const { data, ...header } = answer
-        assert.deepStrictEqual(JSON.parse(texts[0]?.text ?? ""), header)
-        const [, mark, json = ""] = /<(data-[0-9a-f]{24})>\n([^]*)\n<\/\1>$/.exec(texts[1]?.text ?? "") ?? []
-        assert.isDefined(mark)
-        assert.deepStrictEqual(JSON.parse(json), data)
-        assert.strictEqual(data.length, answer.returned)
-        if (answer.complete) {
-          assert.isNull(answer.next)
-          assert.strictEqual(answer.total, answer.returned)
-        } else assert.isNotEmpty(answer.notes)
-        return answer
-      }
-    }
-  }))
+  ).pipe(Effect.map((connected) => ({ ...connected, ...callsOf(connected.client) })))
 
 /** A connection to the program. */
 export type Connection = Effect.Success<ReturnType<typeof connect>>
+
+const callsOf = (client: Client) => {
+  const result = async (tool: string, given: Arguments) => {
+    const { content, isError, structuredContent } = await client.callTool({ name: tool, arguments: given })
+    return { isError: isError === true, structuredContent, texts: Schema.decodeUnknownSync(Content)(content) }
+  }
+  return {
+    /** Calls a tool and returns everything that it answers as one text, without what differs from call to call. */
+    textOf: async (tool: string, given: Arguments) => {
+      const { isError, structuredContent, texts } = await result(tool, given)
+      return {
+        isError,
+        text: (texts.map(({ text }) => text).join("\n") + JSON.stringify(structuredContent ?? null))
+          .replaceAll(/data-[0-9a-f]{24}/g, "MARK").replaceAll(/(?<="ageSeconds":)\d+/g, "AGE")
+      }
+    },
+    /** Calls a tool, checks what every answer promises, and returns the answer. */
+    call: async (tool: string, given: Arguments): Promise<Answer> => {
+      const { isError, structuredContent, texts } = await result(tool, given)
+      assert.isFalse(isError, texts[0]?.text)
+      const answer = Schema.decodeUnknownSync(Answer)(structuredContent)
+      const { data, ...header } = answer
+      assert.deepStrictEqual(JSON.parse(texts[0]?.text ?? ""), header)
+      const [, mark, json = ""] = /<(data-[0-9a-f]{24})>\n([^]*)\n<\/\1>$/.exec(texts[1]?.text ?? "") ?? []
+      assert.isDefined(mark)
+      assert.deepStrictEqual(JSON.parse(json), data)
+      assert.strictEqual(data.length, answer.returned)
+      if (answer.complete) {
+        assert.isNull(answer.next)
+        assert.strictEqual(answer.total, answer.returned)
+      } else assert.isNotEmpty(answer.notes)
+      return answer
+    }
+  }
+}
