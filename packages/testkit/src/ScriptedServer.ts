@@ -4,6 +4,7 @@
  */
 import { Effect } from "effect"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
+import { page } from "./PageBody.ts"
 
 /** Answers one request; `count` is its number, from 1. */
 export type Script = (request: IncomingMessage, response: ServerResponse, count: number) => void
@@ -42,4 +43,4 @@ export const scriptedServer = (script: Script, onTunnel: (host: string) => void 
 /** Sends a page of these records, which are JSON texts. */
 export const pageOf = (response: ServerResponse, records: ReadonlyArray<string>, cursor: string | null) =>
   response.writeHead(200, { "content-type": "application/json" })
-    .end(`{"items":[${records.join(",")}],"cursor":${JSON.stringify(cursor)},"count":${records.length}}`)
+    .end(page(records, cursor))

@@ -13,6 +13,7 @@
  * | `/requests` | the number of requests since the last request of this address |
  */
 import { records } from "@payments/sandbox"
+import { page } from "@payments/testkit/PageBody"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 
 export const pageSize = 100
@@ -67,7 +68,7 @@ const prepare = (of: "payoutRequests" | "invoices", length: number) => {
     const more = from + pageSize < length
     const cursor = more ? cursorOfPage(bodies.length + 1) : null
     const list = `[${items.join(",")}]`
-    bodies.push(Buffer.from(`{"items":${list},"cursor":${JSON.stringify(cursor)},"count":${items.length}}`))
+    bodies.push(Buffer.from(page(items, cursor)))
     stripe.set(before, Buffer.from(`{"object":"list","data":${list},"has_more":${more},"url":"/v1/payouts"}`))
     before = /"id":"([^"]*)"/.exec(items.at(-1) ?? "")?.[1]
   }
@@ -75,19 +76,19 @@ const prepare = (of: "payoutRequests" | "invoices", length: number) => {
 }
 
 /** Makes a cursor of the usual length, so that its cost is realistic. All cursors have the same length. */
-const cursorOfPage = (page: number): string =>
-  Buffer.from(`payoutRequests:100:${String(page).padStart(10, "0")}`).toString("base64url")
+const cursorOfPage = (number: number): string =>
+  Buffer.from(`payoutRequests:100:${String(number).padStart(10, "0")}`).toString("base64url")
 
 const pageOfCursor = (cursor: string | undefined): number =>
   cursor === undefined ? 0 : Number(Buffer.from(cursor, "base64url").toString().slice(-10))
 
-/** Returns page number `page` of the list repeated `times` times. Its cursor leads to the next page. */
-const repeated = (bodies: ReadonlyArray<Buffer>, page: number, times: number): Buffer | undefined => {
-  const body = bodies[page % bodies.length]
-  const last = page + 1 === bodies.length * times
+/** Returns page number `number` of the list repeated `times` times. Its cursor leads to the next page. */
+const repeated = (bodies: ReadonlyArray<Buffer>, number: number, times: number): Buffer | undefined => {
+  const body = bodies[number % bodies.length]
+  const last = number + 1 === bodies.length * times
   if (body === undefined) return undefined
   const end = body.lastIndexOf(`,"cursor":`)
-  const cursor = last ? null : cursorOfPage(page + 1)
+  const cursor = last ? null : cursorOfPage(number + 1)
   return Buffer.concat([body.subarray(0, end), Buffer.from(`,"cursor":${JSON.stringify(cursor)},"count":${pageSize}}`)])
 }
 

@@ -1,4 +1,5 @@
 /** Measures how fast `bin/payments` starts, and how fast it lists, each next to what it is compared with, in the same run. */
+import { page } from "@payments/testkit/PageBody"
 import { execFileSync, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
 import { closeSync, openSync, statSync } from "node:fs"
@@ -53,7 +54,7 @@ const startEmptyService = async (stack: AsyncDisposableStack) => {
   let firstRequestAt: number | undefined
   const server = createServer((_, response) => {
     firstRequestAt ??= performance.now()
-    response.writeHead(200, { "content-type": "application/json" }).end(`{"items":[],"cursor":null,"count":0}`)
+    response.writeHead(200, { "content-type": "application/json" }).end(page())
   }).listen(0, "127.0.0.1")
   stack.defer(() => void server.close())
   await once(server, "listening")

@@ -8,7 +8,7 @@ import { layerTest } from "@payments/core/testing"
 import { type PostgresServer, startServer, user } from "@payments/testkit/postgres/PostgresServer"
 import { type Arguments, connect, type Connection } from "@payments/testkit/programs/McpClient"
 import { temporaryFolder } from "@payments/testkit/programs/RunProgram"
-import { scriptedServer } from "@payments/testkit/ScriptedServer"
+import { pageOf, scriptedServer } from "@payments/testkit/ScriptedServer"
 import { smallFileSystem } from "@payments/testkit/SmallFileSystem"
 import { execFileSync } from "@payments/testkit/TestProcess"
 import { Effect, Redacted, Schedule } from "effect"
@@ -176,7 +176,7 @@ const served = Effect.map(
       // objects
       [...searchParams].every(([name, value]) => name === "limit" || record[name] === value)
     )
-    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ items, cursor: null }))
+    pageOf(response, items.map((item) => JSON.stringify(item)), null)
   }),
   ({ url }) => ({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: "key" })
 )

@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { PaymentsApi } from "@payments/core"
 import type { Fault } from "@payments/core/testing"
 import { Sandbox, type SandboxOptions } from "@payments/sandbox"
+import { page } from "@payments/testkit/PageBody"
 import { makeAuthority, makeSelfSigned } from "@payments/testkit/postgres/Certificates"
 import { listening } from "@payments/testkit/programs/Listening"
 import { sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
@@ -339,7 +340,7 @@ describe("payments doctor", () => {
       let answers = 0
       let isHanging = false
       const port = yield* listening(createServer((_, response) => {
-        if (answers++ < 3) response.end(`{"items":[{"id":"a"}],"count":1,"cursor":null}`)
+        if (answers++ < 3) response.end(page([{ id: "a" }]))
         else isHanging = true
       }))
       const file = join(yield* temporaryFolder, "payments.toml")

@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { PaymentsConfigError } from "@payments/core"
 import type { LoadedSource, LoadedSources } from "@payments/program/sources"
+import { page } from "@payments/testkit/PageBody"
 import { rowsOf, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { scriptedServer } from "@payments/testkit/ScriptedServer"
 import { Duration, Effect, Latch, Layer, Queue } from "effect"
@@ -71,7 +72,7 @@ describe("a worker with sources that fail", () => {
       let requests = 0
       const service = yield* scriptedServer((_, response) => {
         requests++
-        if (!isSilent) response.end(`{"items":[{"id":"a"}],"cursor":null,"count":1}`)
+        if (!isSilent) response.end(page([{ id: "a" }]))
       })
       const { until } = yield* startSources(
         // The next scan does not begin before the stall is seen.
@@ -106,11 +107,11 @@ describe("a full scan that waits for a long pass", () => {
       const service = yield* scriptedServer(({ url = "" }, response) => {
         const { searchParams } = new URL(url, "http://localhost")
         const settlementDate = searchParams.get("settlementDate")
-        const page = Number(searchParams.get("cursor") ?? 1)
-        if (settlementDate === null) return void response.end(`{"items":[{"id":"a"}],"cursor":null,"count":1}`)
-        const items = [{ id: `w${page}`, settlementDate }]
-        const cursor = page < 10 ? String(page + 1) : null
-        setTimeout(() => response.end(JSON.stringify({ items, cursor, count: 1 })), 400)
+        const number = Number(searchParams.get("cursor") ?? 1)
+        if (settlementDate === null) return void response.end(page([{ id: "a" }]))
+        const items = [{ id: `w${number}`, settlementDate }]
+        const cursor = number < 10 ? String(number + 1) : null
+        setTimeout(() => response.end(page(items, cursor)), 400)
       })
       const every = (millis: number) => ({ _tag: "Every", every: Duration.millis(millis) }) as const
       const { until } = yield* startSources([
@@ -137,12 +138,12 @@ describe("passes that take longer than their interval", () => {
       const service = yield* scriptedServer(({ url = "" }, response) => {
         const { searchParams } = new URL(url, "http://localhost")
         const settlementDate = searchParams.get("settlementDate")
-        const page = Number(searchParams.get("cursor") ?? 1)
-        if (settlementDate !== null && page === 1) passes++
+        const number = Number(searchParams.get("cursor") ?? 1)
+        if (settlementDate !== null && number === 1) passes++
         const [pages, delay] = settlementDate === null ? [20, 0] : [3, 100]
-        const items = [settlementDate === null ? { id: `a${page}` } : { id: `w${page}`, settlementDate }]
-        const cursor = page < pages ? String(page + 1) : null
-        setTimeout(() => response.end(JSON.stringify({ items, cursor, count: 1 })), delay)
+        const items = [settlementDate === null ? { id: `a${number}` } : { id: `w${number}`, settlementDate }]
+        const cursor = number < pages ? String(number + 1) : null
+        setTimeout(() => response.end(page(items, cursor)), delay)
       })
       const every = (millis: number) => ({ _tag: "Every", every: Duration.millis(millis) }) as const
       const { until } = yield* startSources([

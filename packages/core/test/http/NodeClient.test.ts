@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { page } from "@payments/testkit/PageBody"
 import { type Script, scriptedServer } from "@payments/testkit/ScriptedServer"
 import { Duration, Effect, Fiber, Layer, Redacted, Schema, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, HttpClientResponse } from "effect/http"
@@ -8,7 +9,7 @@ import * as zlib from "node:zlib"
 import { PaymentsApi, PaymentsConfig } from "../../src/index.ts"
 import { type ConnectionOptions, layerHttpClient, layerHttpClientWith } from "../../src/node.ts"
 
-const page = `{"items":[{"id":"a","description":"ñ 漢"}],"cursor":null}`
+const onePage = page([{ id: "a", description: "ñ 漢" }])
 const bomb = Buffer.alloc(64 * 1024 * 1024, " ")
 const encoders = {
   gzip: zlib.gzipSync,
@@ -79,7 +80,7 @@ describe("a compressed answer", () => {
     "in %s is decoded, even if it was not requested, by all ways to read it",
     (coding) =>
       Effect.gen(function*() {
-        const server = yield* scriptedServer(answering(coding, encoders[coding](Buffer.from(page))))
+        const server = yield* scriptedServer(answering(coding, encoders[coding](Buffer.from(onePage))))
         const read = [yield* readPage(server.url), yield* readPage(server.url, restreamed)]
         const value = { id: "a", description: "ñ 漢" }
         for (const { items, records } of read) {
@@ -108,10 +109,10 @@ describe("a compressed answer", () => {
     "in %s is truncated if it ends early, and malformed if it is not in that format",
     (coding) =>
       Effect.gen(function*() {
-        const whole = encoders[coding](Buffer.from(page.repeat(100)))
+        const whole = encoders[coding](Buffer.from(onePage.repeat(100)))
         const half = yield* scriptedServer(answering(coding, whole.subarray(0, whole.length >> 1)))
         assert.deepInclude(yield* reasonOf(readPage(half.url)), { _tag: "Transport", kind: "truncated" })
-        const wrong = yield* scriptedServer(answering(coding, Buffer.from(`<html>${page}`)))
+        const wrong = yield* scriptedServer(answering(coding, Buffer.from(`<html>${onePage}`)))
         assert.deepInclude(yield* reasonOf(readPage(wrong.url)), { _tag: "MalformedResponse", kind: "notJson" })
       }).pipe(Effect.scoped)
   )
@@ -133,7 +134,7 @@ describe("the Node client", () => {
       const seen: Array<unknown> = []
       const server = yield* scriptedServer((request, response) => {
         seen.push(request.headers["x-team"])
-        response.writeHead(200, { "x-many": ["1", "2"] }).end(page)
+        response.writeHead(200, { "x-many": ["1", "2"] }).end(onePage)
       })
       yield* readPage(server.url, (client) =>
         client.pipe(
@@ -144,9 +145,12 @@ describe("the Node client", () => {
       const client = yield* HttpClient.HttpClient
       const get = client.get(server.url)
       assert.deepStrictEqual((yield* get).headers["x-many"], "1, 2")
-      assert.strictEqual(yield* Effect.flatMap(get, (response) => response.text), page)
-      assert.deepStrictEqual(yield* Effect.flatMap(get, (response) => response.json), JSON.parse(page))
-      assert.strictEqual(yield* Effect.flatMap(get, ({ stream }) => Stream.mkString(Stream.decodeText(stream))), page)
+      assert.strictEqual(yield* Effect.flatMap(get, (response) => response.text), onePage)
+      assert.deepStrictEqual(yield* Effect.flatMap(get, (response) => response.json), JSON.parse(onePage))
+      assert.strictEqual(
+        yield* Effect.flatMap(get, ({ stream }) => Stream.mkString(Stream.decodeText(stream))),
+        onePage
+      )
       assert.deepStrictEqual(
         yield* Effect.flatMap(get, HttpClientResponse.schemaBodyJson(Schema.Struct({ cursor: Schema.Null }))),
         { cursor: null }
@@ -159,7 +163,7 @@ describe("the Node client", () => {
 
   const inBody: Script = (_, response) => void response.writeHead(200).write(`{"items":[`)
   const inCompressedBody: Script = (_, response) => {
-    const bytes = zlib.gzipSync(page.repeat(100))
+    const bytes = zlib.gzipSync(onePage.repeat(100))
     response.writeHead(200, { "content-encoding": "gzip" }).write(bytes.subarray(0, bytes.length >> 1))
   }
   const withHeader = HttpClient.mapRequest(HttpClientRequest.setHeader("x-team", "billing"))
@@ -209,7 +213,7 @@ describe("the Node client", () => {
         const server = yield* scriptedServer((request, response) => {
           sockets.add(request.socket)
           waiting.push(response)
-          if (waiting.length === most) { for (const ready of waiting.splice(0)) ready.writeHead(200).end(page) }
+          if (waiting.length === most) { for (const ready of waiting.splice(0)) ready.writeHead(200).end(onePage) }
         })
         const api = PaymentsApi.use(({ invoices }) =>
           Effect.forEach(Array.from({ length: 6 }), () => invoices.page(), { concurrency: "unbounded" })

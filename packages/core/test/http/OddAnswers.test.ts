@@ -2,6 +2,7 @@
  * Malformed or incomplete HTTP answers. They are written to the socket directly, since Node's HTTP server refuses them.
  */
 import { assert, describe, it } from "@effect/vitest"
+import { page } from "@payments/testkit/PageBody"
 import { scriptedServer } from "@payments/testkit/ScriptedServer"
 import { Effect, Layer, Redacted } from "effect"
 import { FetchHttpClient, type HttpClient } from "effect/http"
@@ -9,8 +10,8 @@ import { type AddressInfo, createServer, type Socket } from "node:net"
 import { PaymentsApi, PaymentsConfig, type PaymentsError } from "../../src/index.ts"
 import { layerHttpClient } from "../../src/node.ts"
 
-const page = `{"items":[{"id":"a"}],"cursor":null}`
-const ok = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${page.length}\r\n\r\n${page}`
+const onePage = page([{ id: "a" }])
+const ok = `HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: ${onePage.length}\r\n\r\n${onePage}`
 
 /** A server that answers each request with these bytes, part by part. If `closes`, it then closes the connection. */
 const rawServer = (parts: ReadonlyArray<string>, closes = true) =>
@@ -100,7 +101,7 @@ describe.each(clients)("with %s, an answer", (_, client) => {
     ([status, range]) =>
       Effect.gen(function*() {
         const server = yield* scriptedServer((_request, response) =>
-          response.writeHead(Number(status), { "content-range": range }).end(page)
+          response.writeHead(Number(status), { "content-range": range }).end(onePage)
         )
         const error = yield* Effect.flip(readPages(server.url, client))
         assert.deepInclude(error.reason, { _tag: "MalformedResponse", kind: "partial" })
@@ -113,7 +114,7 @@ describe.each(clients)("with %s, an answer", (_, client) => {
 
   it.live("with status 206 and a whole page is accepted: the document names no status", () =>
     Effect.gen(function*() {
-      const server = yield* scriptedServer((_request, response) => response.writeHead(206).end(page))
+      const server = yield* scriptedServer((_request, response) => response.writeHead(206).end(onePage))
       const [got] = yield* readPages(server.url, client)
       assert.deepStrictEqual(got?.items, [{ id: "a" }])
     }).pipe(Effect.scoped))
@@ -159,7 +160,7 @@ describe("an unrequested interim answer (RFC 9110 §15.2)", () => {
 describe("https", () => {
   it.live("to a port that speaks http reports that, and does not mention the certificate", () =>
     Effect.gen(function*() {
-      const server = yield* scriptedServer((_, response) => response.end(page))
+      const server = yield* scriptedServer((_, response) => response.end(onePage))
       for (const [, client] of clients) {
         const error = yield* Effect.flip(readPages(server.url.replace("http:", "https:"), client))
         assert.deepInclude(error.reason, { _tag: "Transport", kind: "tls" })

@@ -4,6 +4,7 @@
  * `@effect/platform-node`, TypeScript) are linked from the workspace's installation.
  */
 import { assert, beforeAll, describe, it } from "@effect/vitest"
+import { page } from "@payments/testkit/PageBody"
 import { execFile } from "@payments/testkit/TestProcess"
 import {
   cpSync,
@@ -370,7 +371,7 @@ describe("a project with Effect 3", () => {
     writeFileSync(join(project, "main.js"), block("js"))
     const missing = await run(process.execPath, ["main.js"], project)
     assert.include(missing.output, "PAYMENTS_BASE_URL is not set")
-    const server = createServer((_, response) => response.end(`{"items":[{"id":"a"},{"id":"b"}],"cursor":null}`))
+    const server = createServer((_, response) => response.end(page([{ id: "a" }, { id: "b" }])))
     await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve))
     const { port } = server.address() as AddressInfo // of a server that listens on TCP
     const settings = { PAYMENTS_BASE_URL: `http://127.0.0.1:${port}`, PAYMENTS_API_KEY: "k" }

@@ -1,5 +1,6 @@
 /** The limits of one page, and of the time to process it. */
 import { assert, describe, it } from "@effect/vitest"
+import { page } from "@payments/testkit/PageBody"
 import { scriptedServer } from "@payments/testkit/ScriptedServer"
 import { Clock, Effect, Layer, Redacted, Result, Schema, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientResponse } from "effect/http"
@@ -94,10 +95,10 @@ describe("a page", () => {
   it.live("with exactly 500,000 values is read", () =>
     Effect.gen(function*() {
       // Six more values: the page, its items, its cursor, the record, its id and the array.
-      const page = yield* readPage(
+      const read = yield* readPage(
         pageOf([`{"id":"a","x":[${Array.from({ length: mostValues - 6 }, () => "1").join(",")}]}`])
       )
-      assert.isTrue(Result.isSuccess(page) && page.success.items.length === 1)
+      assert.isTrue(Result.isSuccess(read) && read.success.items.length === 1)
     }))
 
   it.prop("has as many values as counting the parsed value finds", [Schema.Json], ([value]) => {
@@ -184,7 +185,7 @@ describe("large pages", () => {
           Effect.sync(() =>
             HttpClientResponse.fromWeb(
               request,
-              new Response(`{"items":[{"id":"${requests}","x":"${filler}"}],"cursor":"${++requests}"}`)
+              new Response(page([{ id: String(requests), x: filler }], String(++requests)))
             )
           )
         )

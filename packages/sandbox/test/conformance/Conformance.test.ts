@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { type Fault, layerClient, makeListService } from "@payments/core/testing"
+import { page } from "@payments/testkit/PageBody"
 import { Duration, Effect, Layer, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientResponse } from "effect/http"
 import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http"
@@ -185,7 +186,7 @@ describe("the conformance check", () => {
           const pages = yield* PaymentsApi.use(({ invoices }) =>
             Stream.runCollect(invoices.pages({ limit: 100, onBadRecord: "quarantine" }))
           ).pipe(Effect.provide(api))
-          return { all: yield* findings(url, layerHttpClient), bad: pages.flatMap((page) => page.bad).length }
+          return { all: yield* findings(url, layerHttpClient), bad: pages.flatMap((one) => one.bad).length }
         })
       ).pipe(Effect.provide(Sandbox.layer(options)))
       const counts = all.filter(({ broken, list }) => list === "invoices" && broken !== undefined)
@@ -212,8 +213,8 @@ describe("the conformance check", () => {
     Effect.gen(function*() {
       const empty = scripted((url) =>
         url.searchParams.get("limit") === "0"
-          ? { status: 200, body: `{"items":[],"cursor":null,"count":0}` }
-          : { status: 200, body: `{"items":[{"id":"a"}],"cursor":null,"count":1}` }
+          ? { status: 200, body: page() }
+          : { status: 200, body: page([{ id: "a" }]) }
       )
       assert.include(
         failedRules(yield* findings("https://scripted.localhost", empty)),

@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { type Lists, PaymentsApi, PaymentsConfig, type PaymentsError } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
+import { page } from "@payments/testkit/PageBody"
 import { pageOf, scriptedServer } from "@payments/testkit/ScriptedServer"
 import { Cause, Effect, Exit, Layer, Redacted, References, Stream } from "effect"
 import { FetchHttpClient } from "effect/http"
@@ -54,10 +55,10 @@ const list = Effect.fnUntraced(function*(query: Lists.InvoiceFilters & { readonl
   const cursors: Array<string> = []
   const { invoices } = yield* PaymentsApi
   const exit = yield* invoices.pages({ ...query, onBadRecord: "quarantine" }).pipe(
-    Stream.runForEach((page) =>
+    Stream.runForEach(({ next, requestId }) =>
       Effect.gen(function*() {
-        if (page.next !== null) cursors.push(Redacted.value(page.next).cursor)
-        yield* Effect.logInfo("page received", page.requestId)
+        if (next !== null) cursors.push(Redacted.value(next).cursor)
+        yield* Effect.logInfo("page received", requestId)
       })
     ),
     Effect.tapCause((cause) => Effect.logFatal("listing failed", cause)),
@@ -147,8 +148,7 @@ const echoes: { readonly [where: string]: (response: ServerResponse, text: strin
   "as the error itself": (response, error) => response.writeHead(401).end(JSON.stringify({ error })),
   "as the id of a refused request": (response, id) => response.writeHead(403, { "x-request-id": id }).end("{}"),
   "as the id of a broken page": (response, id) => response.writeHead(200, { "request-id": id }).end("[]"),
-  "as the id of a page": (response, id) =>
-    response.writeHead(200, { "x-correlation-id": id }).end(`{"items":[],"cursor":null}`),
+  "as the id of a page": (response, id) => response.writeHead(200, { "x-correlation-id": id }).end(page()),
   "as a content type": (response, type) =>
     response.writeHead(200, { "content-type": `${type}/${type}; charset=${type}` }).end("<html>"),
   "as the content type of an error": (response, type) =>

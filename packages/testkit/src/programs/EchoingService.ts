@@ -1,5 +1,6 @@
 /** A service that repeats secrets in its responses wherever it can. */
 import { Effect } from "effect"
+import { page } from "../PageBody.ts"
 import { scriptedServer } from "../ScriptedServer.ts"
 
 /** Secrets that no program may print. The only exception is names of fields on a terminal. */
@@ -20,10 +21,9 @@ export const harmlessField = "routingHint"
 export const echoingEnv = Effect.map(
   scriptedServer((request, response) => {
     const { cursor, document, key, name } = canary
-    const page = (items: ReadonlyArray<object>, next: string | null) => JSON.stringify({ items, cursor: next })
     if (request.url?.startsWith("/v0/payoutRequests")) {
       const fields = { id: "a", [harmlessField]: 1, [key]: 2, [`n${document}`]: 3, [name]: 4, [document]: 5 }
-      response.writeHead(200, { "x-request-id": key }).end(page([fields, { id: "b", amount: document }], null))
+      response.writeHead(200, { "x-request-id": key }).end(page([fields, { id: "b", amount: document }]))
     } else if (!request.url?.includes("cursor=")) {
       response.writeHead(200).end(page([{ id: "a" }], cursor))
     } else if (request.url.startsWith("/v0/")) {
