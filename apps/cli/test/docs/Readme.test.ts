@@ -318,10 +318,14 @@ describe("the docs", () => {
   })
 
   it("list every reason of an error, its exit code and whether it is retried", () => {
+    const [, statuses] = /its\s+status is one of ([\d, ]+)\./.exec(text("docs/exit-codes.md")) ?? []
+    assert.strictEqual(statuses, RetryPolicy.retriedStatuses.join(", "))
     const rows = text("docs/exit-codes.md").matchAll(/^\| `([A-Z][A-Za-z]+)` \| .* \| ([^|]+) \| (\d+) \| [^|]+ \|$/gm)
     const documented = Array.from(
       rows,
-      ([, tag, retried = "", code]) => [tag, /^(yes|500)/.test(retried), Number(code)]
+      (
+        [, tag, retried = "", code]
+      ) => [tag, retried === "by its status" ? retried : retried.startsWith("yes"), Number(code)]
     )
     const retryAfter = undefined
     const reasons = [
@@ -344,7 +348,9 @@ describe("the docs", () => {
       documented,
       reasons.map((reason) => [
         reason._tag,
-        RetryPolicy.isRetryable(reason),
+        reason._tag === "InvalidRequest" || reason._tag === "ServerFailure"
+          ? "by its status"
+          : RetryPolicy.isRetryable(reason),
         exitCodeOf(new PaymentsError({ list: "invoices", reason, ...context }))
       ])
     )

@@ -1,7 +1,6 @@
 /**
  * Decides whether a failed attempt is retried and how long to wait before it: a pure function of the reason, the number
- * of the attempt, the server's `Retry-After` and the tokens left in the client's retry budget. `internal/Retry.ts`
- * waits.
+ * of the attempt, the server's `Retry-After` and the tokens left in the client's retry budget. `Retry.ts` waits.
  */
 import { Duration } from "effect"
 import type { Reason } from "../model/PaymentsError.ts"
@@ -52,6 +51,12 @@ export const defaultRetryPolicy: RetryPolicy = {
   budget: { capacity: 500, transientCost: 14, throttledCost: 5, reward: 1 }
 }
 
+/**
+ * The error statuses that are retried. 408 is a timeout, 429 limits the request rate, and the others report a temporary
+ * fault or an overload (RFC 9110 §15.6). Others, such as 501 and 505, report a lasting one.
+ */
+export const retriedStatuses: ReadonlyArray<number> = [408, 429, 500, 502, 503, 504]
+
 /** The decision. The wait is chosen at random, evenly between `floor` and `floor + spread` (full jitter). */
 export type RetryDecision =
   | { readonly retry: false }
@@ -79,10 +84,9 @@ const classify = (reason: Reason): "permanent" | "transient" | "throttled" => {
     // A retry does not make a certificate valid. Any other connection failure may pass.
     case "Transport":
       return reason.kind === "tls" ? "permanent" : "transient"
-    // These report a temporary fault or an overload (RFC 9110 §15.6). Others, such as 501 and 505, report a lasting
-    // one.
+    case "InvalidRequest":
     case "ServerFailure":
-      return [500, 502, 503, 504].includes(reason.status) ? "transient" : "permanent"
+      return reason.status !== undefined && retriedStatuses.includes(reason.status) ? "transient" : "permanent"
     // Refusals, redirects, and complete but malformed answers repeat at every attempt.
     default:
       return "permanent"

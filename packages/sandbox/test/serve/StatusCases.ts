@@ -1,5 +1,6 @@
 /** How the client reacts to error answers: to each status that it treats in its own way, and to Retry-After. */
 import { assert } from "@effect/vitest"
+import { RetryPolicy } from "@payments/core"
 import { Duration } from "effect"
 import { type Case, fails, type Outcome, returnsAll } from "./FaultOutcomes.ts"
 
@@ -21,29 +22,32 @@ export const refusalCases: { readonly [title: string]: Case } = Object.fromEntri
 )
 
 const statuses = [
-  [400, "InvalidRequest", 1, "code"],
-  [401, "Unauthorized", 1, "nested"],
-  [403, "Forbidden", 1, "list"],
-  [404, "NotFound", 1, "problem"],
-  [408, "Timeout", 3, "text"],
-  [409, "InvalidRequest", 1, "code"],
-  [410, "InvalidRequest", 1, "list"],
-  [422, "InvalidRequest", 1, "nested"],
-  [500, "ServerFailure", 3, "list"],
-  [501, "ServerFailure", 1, "problem"],
-  [502, "ServerFailure", 3, "text"],
-  [503, "ServerFailure", 3, "code"],
-  [504, "ServerFailure", 3, "nested"]
+  [400, "InvalidRequest", "code"],
+  [401, "Unauthorized", "nested"],
+  [403, "Forbidden", "list"],
+  [404, "NotFound", "problem"],
+  [408, "Timeout", "text"],
+  [409, "InvalidRequest", "code"],
+  [410, "InvalidRequest", "list"],
+  [422, "InvalidRequest", "nested"],
+  [500, "ServerFailure", "list"],
+  [501, "ServerFailure", "problem"],
+  [502, "ServerFailure", "text"],
+  [503, "ServerFailure", "code"],
+  [504, "ServerFailure", "nested"]
 ] as const
+
+const attemptsAt = (status: number): number =>
+  RetryPolicy.retriedStatuses.includes(status) ? RetryPolicy.defaultRetryPolicy.attempts : 1
 
 /** Error answers, some with a Retry-After header. */
 export const statusCases: { readonly [title: string]: Case } = Object.fromEntries([
-  ...statuses.map(([status, tag, attempts, shape]) => [
+  ...statuses.map(([status, tag, shape]) => [
     `answers ${status}`,
     {
       faults: [{ fault: "status", status, shape, from: 2 }],
       expect: (outcome) => {
-        fails({ _tag: tag }, attempts, 1)(outcome)
+        fails({ _tag: tag }, attemptsAt(status), 1)(outcome)
         const { body, position, status: errorStatus } = outcome.error ?? {}
         const code = shape === "problem" || shape === "text" ? undefined : `STATUS_${status}`
         assert.deepStrictEqual([errorStatus, body?.code], [status, code])
