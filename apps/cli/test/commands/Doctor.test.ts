@@ -1,6 +1,6 @@
 /** `payments doctor` against servers with faults, over sockets. */
 import { assert, describe, it } from "@effect/vitest"
-import { PaymentsApi } from "@payments/core"
+import { Lists, PaymentsApi } from "@payments/core"
 import type { Fault } from "@payments/core/testing"
 import { Sandbox, type SandboxOptions } from "@payments/sandbox"
 import { page } from "@payments/testkit/PageBody"
@@ -92,7 +92,7 @@ describe("payments doctor", () => {
       assert.deepStrictEqual(result.skipped, ["tls"])
       assert.deepInclude(result.the("settings"), { source: "default", state: "ok" })
       assert.include(result.the("destination").found, "does not exist yet")
-      for (const label of ["payout-requests", "payin-sources", "invoices"]) {
+      for (const { label } of Lists.all) {
         for (const check of ["", " limit 1", " limit 100", " reference"]) result.the(`${label}${check}`)
       }
       for (const check of ["payout-requests payoutTargetId", "invoices contract", "invoices settlementTime"]) {
@@ -141,7 +141,7 @@ describe("payments doctor", () => {
       const refused = yield* doctor({ ...env, PAYMENTS_API_KEY: "canary-5ecret" })
       assert.deepStrictEqual([refused.code, refused.failed], [
         4,
-        ["key", "payout-requests", "payin-sources", "invoices"]
+        ["key", ...Lists.all.map(({ label }) => label)]
       ])
       assert.strictEqual(refused.the("key").reason, "Unauthorized")
       assert.notInclude(refused.out + refused.err, "canary")
@@ -251,7 +251,7 @@ describe("payments doctor", () => {
           "1s"
         )
       }, { concurrency: "unbounded" }).pipe(Effect.timeout("10 seconds"))
-      assert.deepStrictEqual([stalled.code, stalled.failed], [7, ["payout-requests", "payin-sources", "invoices"]])
+      assert.deepStrictEqual([stalled.code, stalled.failed], [7, Lists.all.map(({ label }) => label)])
       assert.include(stalled.the("invoices").advice, "--timeout")
       assert.strictEqual(later.code, 7)
       assert.include(later.failed, "invoices limit 100")

@@ -3,7 +3,7 @@ import { assert, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { startServer, user } from "@payments/testkit/postgres/PostgresServer"
 import { query } from "@payments/testkit/postgres/PostgresTest"
-import { binary, payments, runProgram, temporaryFolder } from "@payments/testkit/programs/RunProgram"
+import { binary, payments, runProgram, tables, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { Effect } from "effect"
 import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -57,7 +57,7 @@ it.live(
 
       /** Asserts that the copy has the rows of the destination. */
       const assertCopied = Effect.gen(function*() {
-        const rows = yield* Effect.forEach(["payout_requests", "payin_sources", "invoices"], (table) =>
+        const rows = yield* Effect.forEach(tables, (table) =>
           run(
             `SELECT '${table.replace("_", "-")}' AS list, id, raw::text, missing_since IS NOT NULL AS missing
           FROM payments.${table} ORDER BY id`

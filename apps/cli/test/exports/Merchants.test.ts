@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Sandbox } from "@payments/sandbox"
 import { freePort } from "@payments/testkit/FreePort"
-import { payments, rowsOf, temporaryFolder } from "@payments/testkit/programs/RunProgram"
+import { payments, rowsOf, tables, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { pageOf, scriptedServer } from "@payments/testkit/ScriptedServer"
 import { Effect, Layer } from "effect"
 import { createHash } from "node:crypto"
@@ -19,7 +19,6 @@ const contentOf = (folder: string) =>
     createHash("sha256").update(readFileSync(join(file.parentPath, file.name))).digest("hex")
   ])
 
-const tables = ["payout_requests", "payin_sources", "invoices"]
 const counts = (file: string) => tables.map((table) => rowsOf(file, `SELECT count(*) AS n FROM ${table}`)[0]?.["n"])
 
 /** The message about invoices of another merchant, which says what was written. */

@@ -1,7 +1,8 @@
 /** A worker whose service exchanges the merchant behind the same key: its lists, scans and passes share one guard. */
 import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
 import { exchangedService } from "@payments/testkit/ExchangedService"
-import { rowsOf, temporaryFolder } from "@payments/testkit/programs/RunProgram"
+import { rowsOf, tables, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { Duration, Effect, Layer } from "effect"
 import { join } from "node:path"
 import { everyList, makeSource, sourceIn, startSources, testStatus } from "./TestSources.ts"
@@ -16,10 +17,7 @@ const setup = Effect.gen(function*() {
     full: every("1 hour"),
     head: { pages: 1, schedule: every("200 millis") }
   })
-  const foreign = () =>
-    ["payout_requests", "payin_sources", "invoices"].map((table) =>
-      rowsOf(file, `SELECT id FROM ${table} WHERE id LIKE 'b%'`).length
-    )
+  const foreign = () => tables.map((table) => rowsOf(file, `SELECT id FROM ${table} WHERE id LIKE 'b%'`).length)
   return { ...service, source, foreign }
 })
 
@@ -44,7 +42,7 @@ describe("a worker whose service has another merchant", () => {
         yield* Effect.scoped(
           Effect.flatMap(startSources([{ ...source, lists, full: every("1 second") }]), untilStopped)
         )
-        assert.deepStrictEqual(foreign(), [0, 0, 0])
+        assert.deepStrictEqual(foreign(), Lists.all.map(() => 0))
       }
     }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
 
@@ -58,7 +56,7 @@ describe("a worker whose service has another merchant", () => {
           add(60)
           exchangeAfter(after)
           yield* untilStopped(running)
-          assert.deepStrictEqual(foreign(), [0, 0, 0], `after request ${after}`)
+          assert.deepStrictEqual(foreign(), Lists.all.map(() => 0), `after request ${after}`)
           restore()
         }))
       }

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
 import { Sandbox, type SandboxOptions, World } from "@payments/sandbox"
 import { temporaryFolder } from "@payments/testkit/Folder"
 import { whileReadingWith } from "@payments/testkit/programs/Destinations"
@@ -19,12 +20,6 @@ const minute = 60_000
 /** Limits how many records vanish between two scans, so that no rows are held back, however long a scan takes. */
 const movesPerKill = 40
 const live = { speed: 0, appearPerHour: 600, changePerHour: 1200, vanishPerHour: 30 }
-
-const tables = {
-  payoutRequests: ["payout-requests", "payout_requests"],
-  payinSources: ["payin-sources", "payin_sources"],
-  invoices: ["invoices", "invoices"]
-} as const
 
 const kinds = [
   ["sqlite", (folder: string) => [`sqlite:${folder}/payments.db`, join(folder, "payments.db")], "sqlite"],
@@ -95,10 +90,9 @@ describe(`a worker that is killed ${kills} times while records change (seed ${se
         yield* Console.log(`the world moved by ${now / minute} minutes, over scans ${newest.join(" ")}`)
         const world = World.make({ ...options, live: { ...live, now: () => now } })
         let missing = 0
-        for (const name of ["payoutRequests", "payinSources", "invoices"] as const) {
-          const [label, table] = tables[name]
+        for (const { label, name } of Lists.all) {
           const expected = world.snapshot(name).toSorted()
-          const rows = rowsOf(database, `SELECT raw, missing_since FROM ${table}`)
+          const rows = rowsOf(database, `SELECT raw, missing_since FROM ${label.replaceAll("-", "_")}`)
           const present = rows.filter((row) => row["missing_since"] === null).map(({ raw }) => String(raw)).toSorted()
           const differing = expected.findIndex((text, index) => present[index] !== text)
           assert.deepStrictEqual([present.length, differing], [expected.length, -1], `${label}: ${differing}`)

@@ -1,13 +1,12 @@
 /** A worker whose API key is replaced by another key of the same merchant, or by a key of another merchant. */
 import { assert, describe, it } from "@effect/vitest"
-import { rowsOf, temporaryFolder } from "@payments/testkit/programs/RunProgram"
+import { Lists } from "@payments/core"
+import { rowsOf, tables, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { pageOf, scriptedServer } from "@payments/testkit/ScriptedServer"
 import { Effect } from "effect"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { startWorker } from "./RunningWorker.ts"
-
-const tables = ["payout_requests", "payin_sources", "invoices"]
 
 /** A service that returns the records of a key's merchant; a key is `key_of_MERCHANT`. It refuses the keys in `refused`. */
 const service = (refused: Set<string>) =>
@@ -37,7 +36,7 @@ const workerAt = Effect.gen(function*() {
     PAYMENTS_BASE_URL: url,
     PAYMENTS_API_KEY_FILE: keyFile
   })
-  yield* running.untilLogged("scan complete", 3)
+  yield* running.untilLogged("scan complete", Lists.all.length)
   return { file, rotate, running }
 })
 

@@ -1,16 +1,15 @@
 /** A worker with many sources: what happens to one of them does not reach the others. */
 import { assert, describe, it } from "@effect/vitest"
-import { PaymentsConfigError } from "@payments/core"
+import { Lists, PaymentsConfigError } from "@payments/core"
 import type { LoadedSource, LoadedSources } from "@payments/program/sources"
 import { page } from "@payments/testkit/PageBody"
-import { rowsOf, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
+import { rowsOf, sandboxEnv, tables, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { scriptedServer } from "@payments/testkit/ScriptedServer"
 import { Duration, Effect, Latch, Layer, Queue } from "effect"
 import { join } from "node:path"
 import type { ListSnapshot } from "../../src/state/StatusSnapshot.ts"
 import { everyList, makeSource, sourceIn, startSources, testStatus } from "./TestSources.ts"
 
-const tables = ["payout_requests", "payin_sources", "invoices"]
 const countOf = (file: string) => tables.map((table) => rowsOf(file, `SELECT count(*) AS n FROM ${table}`)[0]?.["n"])
 const scansOf = (file: string) =>
   Number(rowsOf(file, "SELECT count(*) AS n FROM scans WHERE state = 'complete'")[0]?.["n"])
@@ -60,9 +59,9 @@ describe("a worker with sources that fail", () => {
       assert.deepStrictEqual(stateOf("refused"), ["running", null])
       assert.isTrue(everyList(sourceIn(snapshot, "refused"), ({ failure }) => failure?.reason === "Unauthorized"))
       assert.deepStrictEqual(names.map(stateOf), names.map(() => ["running", null]))
-      for (const name of names) assert.deepStrictEqual(countOf(file(name)), [20, 20, 20], name)
+      for (const name of names) assert.deepStrictEqual(countOf(file(name)), Lists.all.map(() => 20), name)
       assert.deepStrictEqual([countOf(file("foreign")), scansOf(file("foreign"))], owned)
-      assert.deepStrictEqual(countOf(file("silent")), [0, 0, 0])
+      assert.deepStrictEqual(countOf(file("silent")), Lists.all.map(() => 0))
     }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
 
   it.live("ends a full scan that commits no page and begins it again once, and then reports the stall", () =>

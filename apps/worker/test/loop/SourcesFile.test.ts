@@ -1,5 +1,6 @@
 /** The built worker with a sources file: `run --config`, `check`, and SIGHUP. */
 import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
 import { freePort } from "@payments/testkit/FreePort"
 import { runProgram, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { Effect } from "effect"
@@ -38,7 +39,7 @@ describe("payments-worker check", () => {
       const good = yield* check(folder, "sandbox_test")
       assert.deepStrictEqual([good.code, good.stderr], [0, ""])
       const lines = good.stdout.split("\n")
-      for (const label of ["payout-requests", "payin-sources", "invoices"]) {
+      for (const { label } of Lists.all) {
         assert.include(lines, `one: ${label}: can be read`)
         // The checks are those of `payments doctor`.
         assert.include(lines, `one: ${label} limit 100: accepted`)

@@ -1,5 +1,6 @@
 /** Several workers over one destination, one after the other or at the same time. */
 import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
 import { rowsOf, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { Effect } from "effect"
 import { join } from "node:path"
@@ -43,12 +44,12 @@ describe("a second worker over the same destination", () => {
         assert.deepStrictEqual(yield* first.end("SIGKILL"), [null, "SIGKILL"])
         yield* untilState(second, "running")
         const scans = scansOf(file)
-        yield* second.until(Effect.sync(() => scansOf(file)), (now) => now >= scans + 3)
+        yield* second.until(Effect.sync(() => scansOf(file)), (now) => now >= scans + Lists.all.length)
         const third = yield* start
         yield* untilState(third, "standby")
         assert.deepStrictEqual(yield* second.end("SIGTERM"), [0, null])
         yield* untilState(third, "running")
-        yield* third.untilLogged("scan complete", 3)
+        yield* third.untilLogged("scan complete", Lists.all.length)
         assert.deepStrictEqual(yield* third.end("SIGTERM"), [0, null])
       }).pipe(Effect.scoped)
   )
@@ -92,11 +93,11 @@ describe("a worker that starts again", () => {
         assert.isAbove(ageSeconds ?? 0, 1)
         assert.isAbove(Date.parse(next.full ?? ""), Date.now())
       }
-      assert.deepStrictEqual([again.log("scan begun"), scansOf(file)], [[], 3])
+      assert.deepStrictEqual([again.log("scan begun"), scansOf(file)], [[], Lists.all.length])
       const [started] = again.log("started")
       assert.deepInclude(started?.annotations, { version: manifest.version, concurrency: 32 })
       yield* again.end("SIGTERM")
       const sooner = yield* startWorker(args("2s"), env)
-      yield* sooner.untilLogged("scan complete", 3)
+      yield* sooner.untilLogged("scan complete", Lists.all.length)
     }).pipe(Effect.scoped))
 })

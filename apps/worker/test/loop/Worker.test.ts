@@ -1,10 +1,11 @@
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { run } from "@payments/program"
 import { rowsIfAny } from "@payments/testkit/programs/Destinations"
-import { rowsOf, runProgram, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
+import { rowsOf, runProgram, sandboxEnv, tables, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { services, size } from "@payments/testkit/programs/Services"
 import { pageOf, scriptedServer } from "@payments/testkit/ScriptedServer"
 import { spawn } from "@payments/testkit/TestProcess"
@@ -16,7 +17,6 @@ import { join } from "node:path"
 import { worker } from "../../src/cli.ts"
 import { binary, isUpToDate, logOf, startWorker } from "./RunningWorker.ts"
 
-const tables = ["payout_requests", "payin_sources", "invoices"]
 const counts = (file: string) => tables.map((table) => rowsOf(file, `SELECT count(*) AS n FROM ${table}`)[0]?.["n"])
 
 const listen = (host: string, port: number) => NodeHttpServer.layer(createServer, { host, port })
@@ -112,7 +112,7 @@ describe("the built worker", () => {
         const place = join(folder, path)
         const file = to === "sqlite:" ? place : join(place, "copy.db")
         const running = yield* startWorker(["--to", `${to}${place}`, "--every", "1s"], env)
-        yield* running.untilLogged("scan complete", 3)
+        yield* running.untilLogged("scan complete", Lists.all.length)
         for (const times of [1, 2]) {
           renameSync(place, `${place}.${times}`)
           // The file or folder may be moved during a round or between two rounds.
@@ -175,10 +175,10 @@ describe("the built worker", () => {
         PAYMENTS_BASE_URL: service.url,
         PAYMENTS_API_KEY: "k"
       })
-      yield* running.untilLogged("scan failed", 3)
+      yield* running.untilLogged("scan failed", Lists.all.length)
       // Without the wait, the schedule begins the next scans within a second.
       yield* Effect.sleep("1500 millis")
-      assert.strictEqual(requests, 3)
+      assert.strictEqual(requests, Lists.all.length)
       assert.include(String(running.log("scan failed")[0]?.annotations["error"]), "requests a wait of 1d 1h")
     }).pipe(Effect.scoped))
 

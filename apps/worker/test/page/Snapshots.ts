@@ -1,5 +1,6 @@
 /** Snapshots of workers in several states, with the same numbers in every run. */
 import type { Overview } from "@payments/copy"
+import { Lists } from "@payments/core"
 import type { ListSnapshot, Snapshot, SourceSnapshot } from "../../src/state/StatusSnapshot.ts"
 
 /** The time of all snapshots. */
@@ -158,7 +159,7 @@ export const snapshots = {
   empty: snapshot([
     source("default", {
       state: "starting",
-      lists: ["payout-requests", "payin-sources", "invoices"].map((name) =>
+      lists: Lists.all.map(({ label }) => label).map((name) =>
         list(name, 0, 0, { ...unscanned, rows: null, holdsLock: false, next: { full: null, window: null, head: null } })
       )
     })

@@ -1,5 +1,6 @@
 /** The metrics of the built worker over HTTP, and what it sends to a collector. */
 import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
 import { Metrics } from "@payments/program"
 import { lastMetrics, startCollector } from "@payments/testkit/programs/Collector"
 import { canary, echoingEnv } from "@payments/testkit/programs/EchoingService"
@@ -36,7 +37,7 @@ describe("/metrics", () => {
       const file = join(yield* temporaryFolder, "p.db")
       const env = yield* sandboxEnv({ records: 30, faults: [{ fault: "status", status: 503, nth: 1 }] })
       const first = yield* startWorker(["--every", "1h", "--to", `sqlite:${file}`], env)
-      yield* first.untilLogged("scan complete", 3)
+      yield* first.untilLogged("scan complete", Lists.all.length)
       const { families } = yield* first.until(scrape(first), (scraped) =>
         valueOf(scraped.families, "payments_list_age_seconds", invoices) !== undefined)
       assert.deepStrictEqual(
@@ -85,7 +86,7 @@ describe("/metrics", () => {
         )
       write("one", "two")
       const running = yield* startWorker(["--config", config], { KEY: PAYMENTS_API_KEY })
-      yield* running.untilLogged("scan complete", 6)
+      yield* running.untilLogged("scan complete", 2 * Lists.all.length)
       const { families } = yield* scrape(running)
       for (const source of ["one", "two"]) {
         assert.strictEqual(valueOf(families, "payments_list_max_age_seconds", { source, list: "invoices" }), 600)
@@ -248,7 +249,7 @@ describe("a worker with a collector", () => {
         PAYMENTS_API_KEY: "k",
         OTEL_EXPORTER_OTLP_ENDPOINT: url
       })
-      yield* running.untilLogged("scan complete", 3)
+      yield* running.untilLogged("scan complete", Lists.all.length)
       const startedAt = performance.now()
       assert.deepStrictEqual(yield* running.end("SIGTERM"), [0, null])
       assert.isBelow(performance.now() - startedAt, 5000)

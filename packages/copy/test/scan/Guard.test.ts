@@ -1,6 +1,6 @@
 /** The stored data about the owner of a destination, and destinations of earlier versions without such data. */
 import { assert, describe, it } from "@effect/vitest"
-import type { Lists } from "@payments/core"
+import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { execute, rowsOf, temporaryFolder } from "@payments/testkit/Folder"
 import { Effect, Layer, Redacted } from "effect"
@@ -136,10 +136,10 @@ describe("the lists of one run", () => {
         invoices: invoices("a"),
         config: { apiKey: Redacted.make("one"), invoicesApiKey: Redacted.make("two") }
       })
-      const outcomes = yield* scanAll(["payoutRequests", "payinSources", "invoices"]).pipe(
+      const outcomes = yield* scanAll(Lists.all.map(({ name }) => name)).pipe(
         Effect.provide(Layer.merge(SqliteSink.layer(file), api))
       )
-      assert.deepStrictEqual(outcomes.map(outcomeExitCode), [0, 0, 0])
+      assert.deepStrictEqual(outcomes.map(outcomeExitCode), Lists.all.map(() => 0))
       assert.strictEqual(keysIn(file).length, 2)
     }).pipe(Effect.scoped))
 })

@@ -76,7 +76,7 @@ describe("generated records", () => {
     ({ lists }) =>
       PaymentsApi.use((api) =>
         Effect.gen(function*() {
-          for (const name of ["payoutRequests", "payinSources", "invoices"] as const) {
+          for (const { name } of Lists.all) {
             assert.strictEqual(new Set(lists[name].map(({ id }) => id)).size, lists[name].length)
             const read: ReadonlyArray<object> = yield* Stream.runCollect(api[name].stream({ limit: 5 }))
             assert.deepStrictEqual(read, lists[name])

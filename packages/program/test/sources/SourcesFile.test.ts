@@ -372,7 +372,9 @@ max_age = "9999999d"
           "10: sources.north sets both api_key_file and api_key_command. Set one of them.",
           "12: sources.north.wndow is not a setting. The nearest one is window.",
           "13: sources.north.window.days must be a whole number from 1 to 366.",
-          `14: sources.north.lists must be "payout-requests", "payin-sources" or "invoices".`,
+          `14: sources.north.lists must be ${
+            new Intl.ListFormat("en-GB", { type: "disjunction" }).format(Lists.all.map(({ label }) => `"${label}"`))
+          }.`,
           "15: sources.north.head needs either every or cron.",
           `15: sources.north.head needs order = "newest-first", which sources.north does not have.`,
           "16: sources.south has no base_url.",

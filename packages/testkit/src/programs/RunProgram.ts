@@ -1,5 +1,5 @@
 /** Runs the built program as a user does, and a sandbox for it. */
-import type { Lists } from "@payments/core"
+import { Lists } from "@payments/core"
 import { Sandbox, type SandboxOptions } from "@payments/sandbox"
 import { Effect, Layer } from "effect"
 import type { SpawnOptions } from "node:child_process"
@@ -95,7 +95,10 @@ export const sandboxEnv = (options: SandboxOptions = {}) =>
   }))
 
 /** The labels of the lists. */
-export const labels: ReadonlyArray<Lists.AnyList["label"]> = ["payout-requests", "payin-sources", "invoices"]
+export const labels: ReadonlyArray<string> = Lists.all.map(({ label }) => label)
+
+/** The tables of all lists in a database. */
+export const tables: ReadonlyArray<string> = labels.map((label) => label.replaceAll("-", "_"))
 
 /** A script for `node --require` that records the connections that a program makes. */
 export const recordConnections = join(import.meta.dirname, "recordConnections.cjs")

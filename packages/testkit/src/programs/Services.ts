@@ -1,5 +1,5 @@
 /** The services over which both programs are tested: memory, the sandbox in process, the sandbox over a socket. */
-import { PaymentsApi, PaymentsConfig } from "@payments/core"
+import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { layerTest } from "@payments/core/testing"
 import { records, Sandbox } from "@payments/sandbox"
@@ -9,7 +9,7 @@ import { Effect, Layer } from "effect"
 export const size = 120
 const hostileText = 0.1
 
-const generated = (name: "payoutRequests" | "payinSources" | "invoices") => {
+const generated = ({ name }: Lists.AnyList) => {
   const { length, textAt } = records(name, size, 1, hostileText)
   return Array.from({ length }, (_, index) => textAt(index))
 }
@@ -20,11 +20,7 @@ const configured = (url: string) => Layer.effect(PaymentsConfig, Sandbox.config(
 export const services: ReadonlyArray<readonly [name: string, api: Layer.Layer<PaymentsApi>]> = [
   [
     "layerTest",
-    layerTest({
-      payoutRequests: generated("payoutRequests"),
-      payinSources: generated("payinSources"),
-      invoices: generated("invoices")
-    })
+    layerTest(Lists.map(generated))
   ],
   [
     "the sandbox in process",
