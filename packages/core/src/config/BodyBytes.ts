@@ -5,7 +5,6 @@
 
 const smallestBuffer = 64 * 1024
 
-/** Collects chunks of bytes. */
 export class BodyBytes {
   readonly #largest: number
   /** The first chunk, until the second one arrives. A body of one chunk is not copied. */
@@ -41,7 +40,6 @@ export class BodyBytes {
     return bytes
   }
 
-  /** Releases the bytes. */
   drop(): void {
     this.#first = undefined
     this.#buffer = new Uint8Array(0)

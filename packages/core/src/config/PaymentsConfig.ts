@@ -2,7 +2,7 @@
  * The configuration of the service. It reports all settings that are missing or wrong together, by name, before any
  * request. Reports never repeat a value, because it may contain a secret.
  */
-import { Config, Context, Data, Duration, Effect, FileSystem, Layer, Redacted, Result } from "effect"
+import { Config, Context, Data, Duration, Effect, FileSystem, Layer, Record, Redacted, Result } from "effect"
 import { all, type AnyList, type InvoiceParameters, type ListName, parseInvoiceParameters } from "../model/Lists.ts"
 import { defaultSlowDown, type SlowDown } from "../pace/RateLimiter.ts"
 import { defaultRetryPolicy, type RetryPolicy } from "../pace/RetryPolicy.ts"
@@ -167,21 +167,15 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
     FileSystem.FileSystem
   > = Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
-    const text = (name: string) => Effect.orDie(Config.String(name).pipe(Config.withDefault(undefined)))
     const secret = (name: string) => Effect.orDie(Config.Redacted(name).pipe(Config.withDefault(undefined)))
     const keyFile = (name: string) =>
-      Effect.map(text(name), (path) => isSet(path) ? makeKeyFile(fs, name, path) : undefined)
+      Effect.map(readText(name), (path) => isSet(path) ? makeKeyFile(fs, name, path) : undefined)
     return yield* PaymentsConfig.fromSettings({
-      PAYMENTS_BASE_URL: yield* text("PAYMENTS_BASE_URL"),
-      PAYMENTS_INVOICES_BASE_URL: yield* text("PAYMENTS_INVOICES_BASE_URL"),
+      ...yield* readTexts(textSettings),
       PAYMENTS_API_KEY: yield* secret("PAYMENTS_API_KEY"),
       PAYMENTS_API_KEY_FILE: yield* keyFile("PAYMENTS_API_KEY_FILE"),
       PAYMENTS_INVOICES_API_KEY: yield* secret("PAYMENTS_INVOICES_API_KEY"),
       PAYMENTS_INVOICES_API_KEY_FILE: yield* keyFile("PAYMENTS_INVOICES_API_KEY_FILE"),
-      PAYMENTS_ACCOUNT: yield* text("PAYMENTS_ACCOUNT"),
-      PAYMENTS_INVOICE_PARAMS: yield* text("PAYMENTS_INVOICE_PARAMS"),
-      PAYMENTS_MAX_REQUESTS_PER_SECOND: yield* text("PAYMENTS_MAX_REQUESTS_PER_SECOND"),
-      PAYMENTS_UNCHECKED_FILTERS: yield* text("PAYMENTS_UNCHECKED_FILTERS"),
       ...yield* processSettings
     })
   })
@@ -193,19 +187,24 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
   )
 }
 
+const textSettings = [
+  "PAYMENTS_BASE_URL",
+  "PAYMENTS_INVOICES_BASE_URL",
+  "PAYMENTS_ACCOUNT",
+  "PAYMENTS_INVOICE_PARAMS",
+  "PAYMENTS_MAX_REQUESTS_PER_SECOND",
+  "PAYMENTS_UNCHECKED_FILTERS"
+] as const
+
+const readText = (name: string) => Effect.orDie(Config.String(name).pipe(Config.withDefault(undefined)))
+
+const readTexts = <Name extends string>(names: ReadonlyArray<Name>) =>
+  Effect.all(Record.fromIterableWith(names, (name) => [name, readText(name)] as const))
+
 /** The settings of the whole process. They come from the environment only. */
 export const processSettings: Effect.Effect<
   Pick<Settings, "PAYMENTS_TRACE_HEADERS" | typeof proxyVariables[number]>
-> = Effect.gen(function*() {
-  const text = (name: string) => Effect.orDie(Config.String(name).pipe(Config.withDefault(undefined)))
-  return {
-    PAYMENTS_TRACE_HEADERS: yield* text("PAYMENTS_TRACE_HEADERS"),
-    HTTPS_PROXY: yield* text("HTTPS_PROXY"),
-    https_proxy: yield* text("https_proxy"),
-    HTTP_PROXY: yield* text("HTTP_PROXY"),
-    http_proxy: yield* text("http_proxy")
-  }
-})
+> = readTexts(["PAYMENTS_TRACE_HEADERS", ...proxyVariables])
 
 /** A key that was read, and how to read it again. */
 interface ReadKey {
