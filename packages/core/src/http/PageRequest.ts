@@ -16,7 +16,6 @@ export interface PageRequest {
   readonly unchecked: ReadonlyArray<string>
 }
 
-/** An answer of any status. */
 export interface RawAnswer {
   readonly status: number
   /** Names in lower case. */

@@ -9,7 +9,6 @@ import type { HttpClient } from "effect/http"
 import type { Deadlines } from "../config/PaymentsConfig.ts"
 import { MalformedResponse, type Reason } from "../model/PaymentsError.ts"
 
-/** A GET request and its limits. */
 export interface TunedReadRequest {
   readonly origin: string
   /** Path and query. */

@@ -35,7 +35,6 @@ export interface Fetched {
   readonly remainingMs: number
 }
 
-/** Requests pages. */
 export interface Client {
   /** Requests a page, with retries. */
   readonly fetch: (request: PageRequest) => Effect.Effect<Fetched, PaymentsError>

@@ -5,7 +5,6 @@
  * microsecond; `crypto.subtle.digest` would take a round trip to another thread.
  */
 
-/** The fingerprints of one listing. */
 export interface Fingerprints {
   readonly fingerprintCursor: (cursor: string) => string
   /** Returns the fingerprint of a page's ids. It does not depend on their order. */

@@ -8,7 +8,6 @@ import { PaginationFault, type PaymentsError } from "../model/PaymentsError.ts"
 import { paymentsErrorOf } from "./Client.ts"
 import { makeFingerprints } from "./CursorFingerprint.ts"
 
-/** Checks the pages of one listing. */
 export interface ProgressGuard {
   /**
    * Returns the error that forbids the request `next` after a page of `records`, or undefined if the listing may go on.

@@ -3,7 +3,6 @@ import { Duration, Effect, Random, Schedule } from "effect"
 import type { PaymentsError } from "../model/PaymentsError.ts"
 import { decide, type RetryDecision, type RetryPolicy } from "./RetryPolicy.ts"
 
-/** The retry budget of one client. */
 export interface RetryTokens {
   left: number
 }

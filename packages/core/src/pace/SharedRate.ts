@@ -12,13 +12,11 @@ const firstRate = 20
 /** The part of the ceiling for all clients that are cut off from the store, together. */
 const reservedPart = 0.05
 
-/** Returns the level of a rate. */
 export const levelOf = (rate: number): number => 100 * Math.log(rate / lowestRate)
 const rateOf = (level: number): number => lowestRate * Math.exp(level / 100)
 /** The level of a rate or peak that nobody knows. */
 export const fullLevel = Math.ceil(levelOf(highestRate))
 
-/** The bounds of the rate. */
 export interface RateBounds {
   readonly highest: number
   readonly firstLevel: number
@@ -82,7 +80,6 @@ export const reductionOf = ({ rate }: SharedRate, level: number, left: number) =
   return { before, after: Math.max(0, before + 100 * Math.log(0.5 + 0.1 * Math.max(0, left))) }
 }
 
-/** Notes the level of the rate. */
 export const onLevel = ({ firstLevel, highest }: RateBounds, state: SharedRate, level: number): SharedRate => ({
   ...state,
   rate: Math.min(highest, rateOf(Math.max(0, level < fullLevel ? level : firstLevel)))

@@ -39,7 +39,6 @@ import { hasMoreValues, mostRecords, mostValues } from "./PageBounds.ts"
 import { recordCheck } from "./RecordCheck.ts"
 import { looksLikeCode, looksLikeRequestId, safeContentType, type Secrets } from "./SafeText.ts"
 
-/** The records of a page. */
 export interface DecodedRecords {
   /** Returns all records. They are created on the first call. */
   readonly records: () => ReadonlyArray<PageRecord<unknown>>

@@ -9,7 +9,6 @@ import type { Reply } from "./Reply.ts"
 import { replyBehaviours } from "./ReplyFaults.ts"
 import { fraction, hash32 } from "./SeededRandom.ts"
 
-/** A request before faults. */
 export interface InjectedRequest {
   readonly list: ListName
   readonly request: ListRequest

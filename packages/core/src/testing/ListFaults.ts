@@ -32,7 +32,6 @@ const pageOf = (items: ReadonlyArray<string>, next: string | null): ListPage => 
   count: items.length
 })
 
-/** The behaviour of each fault. */
 export const listBehaviours: Behaviours = {
   cursorCycle: ({ length }, { history }) =>
     onPage((page) => {

@@ -13,7 +13,6 @@ type Behaviours = {
   ) => (answer: () => Reply) => Reply
 }
 
-/** The behaviour of each fault. */
 export const replyBehaviours: Behaviours = {
   latency: ({ jitterMs = 0, ms }, { chance }) => (answer) => {
     const reply = answer()

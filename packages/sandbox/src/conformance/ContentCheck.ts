@@ -8,7 +8,6 @@ import { Option } from "effect"
 import { createHash } from "node:crypto"
 import type { Broken, Finding } from "./ConformanceFinding.ts"
 
-/** What a rule judges. */
 type Subject = "page" | "record"
 
 interface ContentRule {
@@ -61,7 +60,6 @@ export class ContentCheck {
     })
   }
 
-  /** Returns a finding for each rule. */
   findings(): ReadonlyArray<Finding> {
     const hasAmounts = Lists.amountFields(this.#list).length > 0
     return Object.entries(rules).filter(([name]) => hasAmounts || name !== "amount").map(

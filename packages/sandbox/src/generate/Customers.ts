@@ -42,7 +42,6 @@ const perEra = regular.customers + eraBlocks * smallPerBlock
 
 /** Customers are numbered without gaps: the large ones, then for each era its regular ones and the small ones of its blocks. */
 export interface Customers {
-  /** Returns the customer of a record. */
   readonly customerOf: (index: number) => number
   /**
    * Returns the records of a customer in a list of `length` records. Returns undefined for a large customer, who has

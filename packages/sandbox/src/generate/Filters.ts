@@ -14,11 +14,9 @@ import {
 } from "./RecordModel.ts"
 import { dayMs, dayOfDate, firstIndexOn } from "./Timeline.ts"
 
-/** A filter with its value. */
 export interface Filter {
   /** Returns the records that can match, in any order and perhaps twice. Returns undefined if they are too many. */
   readonly candidates: (now: number) => Array<number> | undefined
-  /** Returns whether a record matches. */
   readonly matches: (index: number, history: RecordHistory) => boolean
   /** The customer of all matching records, if the filter selects one. */
   readonly customer?: number | undefined

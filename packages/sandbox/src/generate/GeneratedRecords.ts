@@ -31,11 +31,9 @@ import {
 import { settlementDay, settlementTimeOf, variants } from "./RecordModel.ts"
 import { draw, oneIn, pick } from "./RecordRandom.ts"
 
-/** How one list is generated. */
 interface GeneratedRecords<Filters> {
   /** Renders the documented fields of a record. */
   readonly renderFields: RenderFields
-  /** Makes each filter of the list. */
   readonly filters: { readonly [Field in keyof Filters]-?: MakeFilter }
 }
 

@@ -7,7 +7,7 @@ import { Lists } from "@payments/core"
 import type { MemoryList } from "@payments/core/testing"
 import { generatedRecords } from "./GeneratedRecords.ts"
 import { type RecordHistory, unchanged } from "./Lifecycle.ts"
-import * as RecordText from "./RecordFields.ts"
+import * as RecordFields from "./RecordFields.ts"
 import * as RecordModel from "./RecordModel.ts"
 import { draw } from "./RecordRandom.ts"
 
@@ -23,11 +23,9 @@ export interface GeneratorOptions {
   readonly startMs?: number | undefined
 }
 
-/** Generates the records of a list. */
 export interface Generator {
   /** The properties of the records, for filters. */
   readonly model: RecordModel.RecordModel
-  /** Returns a record as JSON text. */
   readonly textAt: (index: number, history?: RecordHistory) => string
 }
 
@@ -39,12 +37,11 @@ export const records = (
   hostileText?: number
 ): MemoryList.MemoryRecords => ({ length, textAt: make(list, { seed, hostileText }).textAt })
 
-/** Makes the generator of a list. */
 export const make = (list: Lists.ListName, options: GeneratorOptions): Generator => {
   const { seed } = options
   const startMs = options.startMs ?? Infinity
   const model = RecordModel.make(draw(seed, 1 + Lists.ListName.literals.indexOf(list)), seed, startMs)
-  const render = RecordText.make(generatedRecords[list].renderFields, model, {
+  const render = RecordFields.make(generatedRecords[list].renderFields, model, {
     hostileText: options.hostileText ?? 0,
     unusualAmounts: options.unusualAmounts ?? true,
     merchant: seed,

@@ -17,7 +17,6 @@ export interface ListOrder {
   readonly slotCount: (length: number) => number
   /** Returns the index of the record in a slot. An index of `length` or more means that the slot is empty. */
   readonly indexAt: (slot: number, length: number) => number
-  /** Returns the slot of a record. */
   readonly slotOf: (index: number, length: number) => number
   /** Returns a number that is greater for records that come later in the list. */
   readonly rankOf: (index: number) => number
@@ -27,7 +26,6 @@ export interface ListOrder {
 export interface Misplacement {
   /** The number of records that the list has at its start. They are in order. */
   readonly initialCount: number
-  /** Whether any record is misplaced. */
   readonly isActive: () => boolean
   /** Whether the record is misplaced. It never changes for a record that has appeared. */
   readonly isMisplaced: (index: number) => boolean

@@ -21,7 +21,6 @@ export interface RecordModel {
   readonly paymentOf: (index: number, history: RecordHistory) => Payment | undefined
 }
 
-/** The payment of an invoice. */
 export interface Payment {
   /** When the invoice was paid, in ms since 1970. */
   readonly paidMs: number

@@ -5,7 +5,6 @@
  */
 import { Days } from "@payments/core"
 
-/** Milliseconds in a day. */
 export const dayMs = 86_400_000
 
 /** The day of the first record, a Monday, in days since 1970. */

@@ -6,7 +6,6 @@ import { generatedRecords } from "../generate/GeneratedRecords.ts"
 import type { Generator } from "../generate/Generator.ts"
 import type { ListOrder } from "../generate/ListOrder.ts"
 
-/** A generated list. */
 export interface GeneratedList extends Filters.FilteredList {
   readonly list: Lists.ListName
   readonly order: ListOrder
@@ -51,7 +50,6 @@ export const serve = (list: GeneratedList, options: ListOptions, now: () => numb
   const cursors = ListCursor.make(list.list, { kind, reserved: options.reservedCursors === true })
   const totals = makeBoundedMap<string, number>(maxTotals)
 
-  /** Counts all matching records. */
   const countAll = (reading: Reading, filters: ListServer.ListRequest["filters"]): number => {
     if (!lifecycle.isFixed) return countFrom(reading, firstSlot(reading))
     if (reading.filter === undefined) return lifecycle.lengthAt(reading.time)
