@@ -8,7 +8,7 @@
  * The guard cannot detect another merchant in three cases: the destination knows no merchant id, and the key is known; the
  * records of both merchants have the same ids; the pages are the first ones in their destination.
  */
-import { Lists, type Page, type PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
+import { Lists, type PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
 import { Effect, Semaphore } from "effect"
 import {
   type CommittedRecords,
@@ -21,7 +21,7 @@ import {
   SinkError
 } from "../port/Sink.ts"
 import { unchanged } from "../rule/OpenPersonal.ts"
-import { merchantsOf, type ReadPage, toBatchRecords } from "./ReadPage.ts"
+import { charactersIn, merchantsOf, type PageBatch, pageReader, recordsIn, toBatchRecords } from "./PageBatch.ts"
 
 /** The maximum number of buffered records. It may be exceeded if the service returns larger pages than requested. */
 export const maxBufferedRecords = 1000
@@ -123,13 +123,20 @@ export interface MerchantGuard {
    * `mustDecide` is true. Fails if the pages belong to another merchant.
    */
   readonly admit: (
-    pages: ReadonlyArray<ReadPage>,
+    pages: ReadonlyArray<PageBatch>,
     mustDecide: boolean
   ) => Effect.Effect<number, PaymentsError | SinkError>
   /** Returns the key and merchant ids of admitted pages that the destination is not bound to yet, or undefined if none. */
-  readonly claim: (pages: ReadonlyArray<ReadPage>) => Effect.Effect<OwnerClaim | undefined>
+  readonly claim: (pages: ReadonlyArray<PageBatch>) => Effect.Effect<OwnerClaim | undefined>
   /** Notes that these pages are committed. */
   readonly noteCommit: (records: number) => void
+}
+
+/** Admits all pages, for a destination that stores nothing. */
+export const admitAll: MerchantGuard = {
+  admit: (pages) => Effect.succeed(pages.length),
+  claim: () => Effect.undefined,
+  noteCommit: () => {}
 }
 
 /** Makes the guard of one scan or pass. */
@@ -141,7 +148,7 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
   /** The keys that read no merchant ids, although the destination knows some. */
   const blind = new Set<Fingerprint>()
   /** Pages that show no merchant id, but a record that the destination has, and the pages before them. */
-  const proven = new WeakSet<ReadPage>()
+  const proven = new WeakSet<PageBatch>()
   const boundKeys = new Set(preview.owner.keys.filter((key) => key.salt === salt).map(({ fingerprint }) => fingerprint))
   const boundMerchants = new Set(preview.owner.bound ? preview.owner.merchants : [])
   /** Merchant ids in rows that an earlier version of this program wrote. It did not bind them, so the first batch does. */
@@ -149,11 +156,11 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
   let owner: Owner | undefined
   let isEmpty = false
   /** Pages whose ids were looked up, and whose records the destination did not have. */
-  const lookedUp = new WeakSet<ReadPage>()
+  const lookedUp = new WeakSet<PageBatch>()
 
   /** The fingerprints of the keys, by the function that all pages of a key share, so that no page waits for a promise. */
-  const fingerprints = new WeakMap<ReadPage["keyFingerprint"], { readonly fingerprint: Fingerprint }>()
-  const keyOf = (page: ReadPage): Effect.Effect<Fingerprint> => {
+  const fingerprints = new WeakMap<PageBatch["keyFingerprint"], { readonly fingerprint: Fingerprint }>()
+  const keyOf = (page: PageBatch): Effect.Effect<Fingerprint> => {
     const known = fingerprints.get(page.keyFingerprint)
     return known !== undefined
       ? Effect.succeed(known.fingerprint)
@@ -178,10 +185,10 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
 
   /** Whether merchant ids decide. Too many ids do not identify a merchant. */
   const hasKnown = () => source.known.size > 0 && source.known.size < maxMerchants
-  const isOwn = ({ merchants }: ReadPage) => merchants.some((merchant) => source.known.has(merchant))
+  const isOwn = ({ merchants }: PageBatch) => merchants.some((merchant) => source.known.has(merchant))
 
   /** Returns how many pages, from the first one on, belong to the source's merchant. Its cost is a lookup per page. */
-  const ownPages = (group: ReadonlyArray<ReadPage>, key: Fingerprint): number => {
+  const ownPages = (group: ReadonlyArray<PageBatch>, key: Fingerprint): number => {
     for (let index = 0; hasKnown() && index < group.length; index++) {
       const page = group[index]
       if (page === undefined || !isOwn(page)) continue
@@ -206,14 +213,14 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
   }
 
   /** Whether a page without a merchant id was read before the source's data was requested, and received. */
-  const isOwnWithoutIds = (page: ReadPage, key: Fingerprint): boolean =>
+  const isOwnWithoutIds = (page: PageBatch, key: Fingerprint): boolean =>
     proven.has(page) || page.received < (source.certain.get(key) ?? 0) ||
     // An empty page writes nothing. Only at the end of a full scan, it decides which rows are missing.
     (admitted.has(key) && (blind.has(key) || (page.records.length === 0 && (kind !== "full" || !scan.isWhole))))
 
   /** Decides by the key, and by the records that the destination has. Returns false if it needs more pages. */
   const judgeKey = Effect.fnUntraced(function*(
-    group: ReadonlyArray<ReadPage>,
+    group: ReadonlyArray<PageBatch>,
     key: Fingerprint,
     known: Owner,
     mustDecide: boolean
@@ -232,8 +239,8 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
    * the key reads no merchant ids.
    */
   const judgeWithoutIds = Effect.fnUntraced(function*(
-    group: ReadonlyArray<ReadPage>,
-    last: ReadPage,
+    group: ReadonlyArray<PageBatch>,
+    last: PageBatch,
     key: Fingerprint,
     known: Owner,
     mustDecide: boolean
@@ -266,8 +273,8 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
 
   /** Decides about pages of one key. */
   const judge = Effect.fnUntraced(function*(
-    group: ReadonlyArray<ReadPage>,
-    first: ReadPage,
+    group: ReadonlyArray<PageBatch>,
+    first: PageBatch,
     key: Fingerprint,
     mustDecide: boolean
   ): Effect.fn.Return<number, PaymentsError | SinkError> {
@@ -320,7 +327,7 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
       const count = owner === undefined ? 0 : ownPages(group, key)
       if (count > 0) return count
       // It must decide if no more pages of this key follow, or if the next page would exceed the buffer.
-      const isFull = end < pages.length || group.at(-1)?.next === null ||
+      const isFull = end < pages.length || group.at(-1)?.checkpoint === null ||
         recordsIn(group) + scan.limit > maxBufferedRecords || charactersIn(group) > maxBufferedCharacters
       return yield* judge(group, first, key, mustDecide || isFull)
     }),
@@ -354,19 +361,13 @@ const refuse = ({ location, source }: GuardedScan, key: Fingerprint, by: OtherMe
 }
 
 /** Whether nearly each record has its own id, so that the ids are not those of merchants. */
-const haveOwnIds = (group: ReadonlyArray<ReadPage>): boolean => {
+const haveOwnIds = (group: ReadonlyArray<PageBatch>): boolean => {
   const ids = new Set(group.flatMap(({ merchants }) => merchants))
   return ids.size >= leastOwnIds && ids.size > recordsIn(group) / 2
 }
 
-const fingerprintOf = (page: Pick<ReadPage, "keyFingerprint">, salt: string): Effect.Effect<Fingerprint> =>
+const fingerprintOf = (page: Pick<PageBatch, "keyFingerprint">, salt: string): Effect.Effect<Fingerprint> =>
   Effect.promise(() => page.keyFingerprint(salt))
-
-const recordsIn = (pages: ReadonlyArray<ReadPage>): number =>
-  pages.reduce((sum, { records }) => sum + records.length, 0)
-
-const charactersIn = (pages: ReadonlyArray<ReadPage>): number =>
-  pages.reduce((sum, { characters }) => sum + characters, 0)
 
 /**
  * Whether the key may read for this destination: the destination knows it, the source has accepted it, or the pages were read
@@ -376,7 +377,7 @@ const isKnown = Effect.fnUntraced(function*(
   owner: Owner,
   source: SourceGuard,
   key: Fingerprint,
-  page: ReadPage | undefined
+  page: PageBatch | undefined
 ) {
   if (key === undefined || page === undefined || source.accepted.has(key)) return true
   for (const salt of new Set(owner.keys.map((known) => known.salt))) {
@@ -389,7 +390,7 @@ const isKnown = Effect.fnUntraced(function*(
 const hasAny = (
   inspect: GuardedScan["inspect"],
   name: Lists.ListName,
-  pages: ReadonlyArray<Pick<ReadPage, "records">>
+  pages: ReadonlyArray<Pick<PageBatch, "records">>
 ): Effect.Effect<boolean, SinkError> => {
   const ids = new Set(pages.flatMap(({ records }) => records.flatMap(({ id }) => id === undefined ? [] : [id])))
   return ids.size === 0 ? Effect.succeed(false) : inspect.hasAny(Lists.byName[name], [...ids])
@@ -453,13 +454,7 @@ const evidenceIn = Effect.fnUntraced(function*(
   key: Fingerprint,
   maxRecords: number
 ): Effect.fn.Return<Evidence, PaymentsError | SinkError> {
-  const read: (
-    query: {
-      readonly limit: number
-      readonly position: Position.Position | undefined
-      readonly onBadRecord: "quarantine"
-    }
-  ) => Effect.Effect<Page<{ readonly id: string }>, PaymentsError> = api[name].page
+  const read = pageReader(api, name)
   const limit = Math.min(Lists.pageLimit.default, maxRecords)
   let hasOther = false
   let position: Position.Position | undefined

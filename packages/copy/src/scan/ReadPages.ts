@@ -1,6 +1,10 @@
 /**
- * One traversal of a list. Pages are prefetched, checked by the guard if the destination stores them, and committed. A page
- * that fails is requested again.
+ * Reads the pages of a list and commits them. Four guards may hold a page back, in this order:
+ *
+ * 1. The page gate: a full scan requests no page while a pass waits or runs.
+ * 2. The progress guard of the client's list reader: a list that leads back to an earlier page fails.
+ * 3. The backlog: no further page is read while too much text waits to be written.
+ * 4. The merchant guard: pages of another merchant fail, and pages in doubt wait for the next ones.
  */
 import {
   BeforePage,
@@ -12,16 +16,15 @@ import {
   Position,
   RetryPolicy
 } from "@payments/core"
-import { type Cause, Duration, Effect, Exit, Pull, Queue, type Scope, Stream } from "effect"
-import { countPath } from "../plan/ScanTotals.ts"
-import type { Batch, OwnerClaim, Part, ScanKind, ScanProgress, Session, Sink, SinkError } from "../port/Sink.ts"
+import { type Cause, Duration, Effect, Option, Pull, Queue, type Scope, Stream } from "effect"
+import type { Part, ScanKind, ScanProgress, Session, Sink, SinkError } from "../port/Sink.ts"
 import { type Backlog, backlogOf } from "./Backlog.ts"
 import { maxBufferedRecords, type MerchantGuard } from "./MerchantGuard.ts"
+import { charactersIn, joined, type PageBatch, recordsIn, type RequestOrder } from "./PageBatch.ts"
 import type { PageGate } from "./PageGate.ts"
-import type { ReadPage, RequestOrder } from "./ReadPage.ts"
 
-/** What happens during a traversal. */
-export type TraversalEvent =
+/** What happens while pages are read and committed. */
+export type ReadingEvent =
   /** Pages were committed, or they changed nothing and will be committed soon. */
   | {
     readonly _tag: "Committed"
@@ -46,7 +49,7 @@ export type TraversalEvent =
 /** The number of restarts after a refused cursor. If a third cursor is refused, the list's cursors expire too fast. */
 const maxRestarts = 2
 /** The wait before a failed page is requested again. It doubles up to the maximum. */
-export const firstWait = Duration.seconds(1)
+const firstWait = Duration.seconds(1)
 const maxWait = Duration.minutes(1)
 /** How long the guard waits for more pages, so that a slow service loses few pages by an interruption. */
 const maxUndecided = Duration.toMillis("5 seconds")
@@ -56,231 +59,242 @@ export interface LastProgress {
   at: number | undefined
 }
 
-/** The state of a running scan, or of a pass over a part of a list. */
-export interface Traversal {
+/** What is read, and how it gets into the destination. */
+interface ReadingOptions {
+  readonly list: Lists.AnyList
   readonly kind: ScanKind
-  /** Pauses a full scan while a pass runs. */
-  readonly gate: PageGate | undefined
+  readonly part: Part | undefined
+  /** Records per page. */
+  readonly limit: number
+  /** The maximum number of records per batch. */
+  readonly largestBatch: number
+  readonly sink: Sink["Service"]
+  readonly gate: PageGate
+  readonly guard: MerchantGuard
   /** Opens the session. Later calls return the same session. */
   readonly begin: Effect.Effect<Session, SinkError>
-  /** The session, after the first commit. */
-  session: Session | undefined
-  readonly guard: MerchantGuard | undefined
   /** Returns the number of a request or an answer, in their order. */
   readonly next: () => number
   /** Makes what the destination needs of a page. */
-  readonly convert: (page: Page<{ readonly id: string }>, order: RequestOrder) => ReadPage
+  readonly convert: (page: Page<{ readonly id: string }>, order: RequestOrder) => PageBatch
+  /** The position after which to read, as a batch has it. */
+  readonly checkpoint: string | undefined
+  readonly startedAt: number
+  readonly lastProgress: LastProgress
+  readonly emit: (event: ReadingEvent) => Effect.Effect<void>
+}
+
+/** A running scan or pass, with the state that survives an error. */
+export interface Reading extends Omit<ReadingOptions, "checkpoint"> {
+  /** The maximum number of pages per batch. */
+  readonly maxPages: number
+  /** The session, after the first commit. */
+  session: Session | undefined
   /** Whether the guard decides about each page at once, because the pages that it waited with were lost by an error. */
   mustDecide: boolean
   /** Whether the next commit restarts the scan. */
   restart: boolean
-  position: Position.Position | undefined
-  /** Whether the traversal starts at a position that an earlier run saved. */
+  checkpoint: string | undefined
+  /** Whether the reading starts at a position that an earlier run saved. */
   isResumed: boolean
   retries: number
-  readonly startedAt: number
-  readonly lastProgress: LastProgress
   wait: Duration.Duration
   restarts: number
 }
 
-type Emit = (event: TraversalEvent) => Effect.Effect<void>
+export const makeReading = (options: ReadingOptions): Reading => ({
+  ...options,
+  maxPages: Math.max(1, Math.floor(options.largestBatch / options.limit)),
+  session: undefined,
+  mustDecide: false,
+  restart: false,
+  isResumed: options.checkpoint !== undefined,
+  retries: 0,
+  wait: firstWait,
+  restarts: 0
+})
 
-/** Reads the list from the traversal's position to the end, and commits the pages. */
-export const traverse = Effect.fnUntraced(function*(
-  list: Lists.AnyList,
-  part: Part | undefined,
-  limit: number,
-  largestBatch: number,
-  sink: Sink["Service"],
-  state: Traversal,
-  emit: Emit
-): Effect.fn.Return<"done" | "again", PaymentsError | SinkError, PaymentsApi | Scope.Scope> {
-  const api = yield* PaymentsApi
-  const { name } = list
-  const query = { limit, position: state.position, onBadRecord: "quarantine" } as const
-  const listing: Stream.Stream<Page<{ readonly id: string }>, PaymentsError> = api[name].pages(
-    part === undefined ? query : { ...query, [part.field]: part.value }
-  )
-  const maxPages = Math.max(1, Math.floor(largestBatch / limit))
-  const backlog = yield* backlogOf(sink)
-  const { gate } = state
-  if (gate !== undefined) {
-    yield* Effect.addFinalizer((exit) => Exit.isSuccess(exit) ? Effect.void : Effect.sync(gate.clear))
-  }
-  /** The numbers of the requests that are not answered yet. */
-  const requests: Array<number> = []
-  const read = Stream.map(listing, (page) => {
-    const received = state.next()
-    return state.convert(page, { requested: requests.shift() ?? 0, received })
-  })
-  const noteRequest = Effect.sync(() => void requests.push(state.next()))
-  const queue = yield* prefetch(read, maxPages, backlog).pipe(
-    Effect.provideService(BeforePage, gate === undefined ? noteRequest : Effect.andThen(gate.request, noteRequest))
-  )
-  /** Pages that are not committed yet. */
-  const pending: Array<ReadPage> = []
+/** The pages that are read and not committed yet. */
+interface HeldPages {
+  readonly pages: Array<PageBatch>
+  readonly backlog: Backlog
   /** When the guard began to wait for more pages. */
-  let undecidedSince: number | undefined
+  undecidedSince: number | undefined
   /** How many of them, from the first one on, the guard needs for a decision. They no longer count in the backlog. */
-  let undecided = 0
+  undecided: number
+}
 
-  const noteProgress = Effect.map(Monotonic.millis, (now) => {
-    state.lastProgress.at = now
-    state.wait = firstWait
-  })
-  // Pages that arrive during a commit share the next batch, and its sync to disk.
-  const receive = Effect.suspend(() => {
-    const records = pending.reduce((sum, page) => sum + page.records.length, 0)
-    const room = Math.max(1, Math.min(maxPages, Math.floor((maxBufferedRecords - records) / limit)))
-    return Effect.flatMap(Queue.takeBetween(queue, 1, room), (pages) => {
-      pending.push(...pages)
-      return noteProgress
-    })
-  })
-  const leaveUndecided = Effect.map(Monotonic.millis, (now) => {
-    undecidedSince = pending.length === 0 ? undefined : undecidedSince ?? now
-    for (const { characters } of pending.slice(undecided)) backlog.remove(characters)
-    undecided = pending.length
-    if (undecided > 0) gate?.requireMore()
-  })
-  /** Commits the first pending pages. A generator would keep the texts of the last batch alive until the next batch. */
-  const write = (count: number): Effect.Effect<void, SinkError> => {
-    const pages = pending.splice(0, count)
-    const inBacklog = pages.slice(undecided).map(({ characters }) => characters)
-    undecided = Math.max(0, undecided - count)
-    return Effect.flatMap(commit(name, pages, state, emit), () => {
-      for (const characters of inBacklog) backlog.remove(characters)
-      gate?.commit(pages.filter(({ next }) => next !== null).length)
-      undecidedSince = undefined
-      state.mustDecide = false
-      return noteProgress
-    })
-  }
-  const mustDecide = Effect.map(Monotonic.millis, (now) =>
-    state.mustDecide || gate?.hasPass() === true ||
-    (undecidedSince !== undefined && now - undecidedSince >= maxUndecided))
-  const writeAdmitted: Effect.Effect<void, PaymentsError | SinkError> = Effect.suspend(() =>
-    Effect.flatMap(
-      state.guard === undefined ?
-        Effect.succeed(pending.length) :
-        Effect.flatMap(mustDecide, (must) => state.guard?.admit(pending, must) ?? Effect.succeed(pending.length)),
-      (admitted) => admitted === 0 ? leaveUndecided : Effect.andThen(write(Math.min(admitted, maxPages)), writeAdmitted)
+/** Reads the list from the reading's position to the end, and commits the pages. */
+export const readPages = Effect.fnUntraced(
+  function*(
+    reading: Reading
+  ): Effect.fn.Return<"done" | "again", PaymentsError | SinkError, PaymentsApi | Scope.Scope> {
+    const backlog = yield* backlogOf(reading.sink)
+    const held: HeldPages = { pages: [], backlog, undecidedSince: undefined, undecided: 0 }
+    const queue = yield* prefetch(reading, backlog)
+    const commitAdmitted: Effect.Effect<void, PaymentsError | SinkError> = Effect.suspend(() =>
+      Effect.flatMap(
+        admit(reading, held),
+        (admitted) =>
+          admitted === 0
+            ? holdUndecided(reading, held)
+            : Effect.andThen(commitFirst(reading, held, admitted), commitAdmitted)
+      )
     )
-  )
-  return yield* Pull.catchDone(
-    Effect.forever(Effect.andThen(receive, writeAdmitted)),
-    () => Effect.succeed("done" as const)
-  )
-}, Effect.scoped)
+    return yield* Pull.catchDone(
+      Effect.forever(Effect.andThen(receive(reading, held, queue), commitAdmitted)),
+      () => Effect.succeed("done" as const)
+    )
+  },
+  Effect.scoped,
+  (read, { gate }) => Effect.onError(read, () => Effect.sync(gate.clear))
+)
+
+type PageQueue = Queue.Queue<PageBatch, PaymentsError | Cause.Done>
 
 /** Prefetches pages until the queue has `maxPages` of them or the backlog is full. Queued pages have no parsed records. */
-const prefetch = Effect.fnUntraced(function*(
-  pages: Stream.Stream<ReadPage, PaymentsError>,
-  maxPages: number,
-  backlog: Backlog
-) {
-  const queue = yield* Queue.bounded<ReadPage, PaymentsError | Cause.Done>(maxPages)
-  yield* Stream.runForEach(pages, (page) => Effect.andThen(Queue.offer(queue, page), backlog.add(page.characters)))
-    .pipe(Queue.into(queue), Effect.forkScoped)
+const prefetch = Effect.fnUntraced(function*(reading: Reading, backlog: Backlog) {
+  const { checkpoint, convert, gate, limit, list, maxPages, next, part } = reading
+  const api = yield* PaymentsApi
+  // The sink returns only checkpoints that can be decoded.
+  const position = checkpoint === undefined ? undefined : Option.getOrThrow(Position.fromJson(checkpoint))
+  const query = { limit, position, onBadRecord: "quarantine" } as const
+  const pages: Stream.Stream<Page<{ readonly id: string }>, PaymentsError> = api[list.name].pages(
+    part === undefined ? query : { ...query, [part.field]: part.value }
+  )
+  /** The numbers of the requests that are not answered yet. */
+  const requests: Array<number> = []
+  const queue: PageQueue = yield* Queue.bounded<PageBatch, PaymentsError | Cause.Done>(maxPages)
+  yield* Stream.runForEach(pages, (page) => {
+    const received = next()
+    const batch = convert(page, { requested: requests.shift() ?? 0, received })
+    return Effect.andThen(Queue.offer(queue, batch), backlog.add(batch.characters))
+  }).pipe(
+    Effect.provideService(BeforePage, Effect.andThen(gate.request, Effect.sync(() => void requests.push(next())))),
+    Queue.into(queue),
+    Effect.forkScoped
+  )
   return queue
 })
 
+/** Takes the pages that have arrived. Those that arrive during a commit share the next batch, and its sync to disk. */
+const receive = (reading: Reading, { pages }: HeldPages, queue: PageQueue) =>
+  Effect.suspend(() => {
+    const room = Math.floor((maxBufferedRecords - recordsIn(pages)) / reading.limit)
+    return Effect.flatMap(Queue.takeBetween(queue, 1, Math.max(1, Math.min(reading.maxPages, room))), (received) => {
+      pages.push(...received)
+      return noteProgress(reading)
+    })
+  })
+
+const noteProgress = (reading: Reading) =>
+  Effect.map(Monotonic.millis, (now) => {
+    reading.lastProgress.at = now
+    reading.wait = firstWait
+  })
+
+/** Returns how many of the pages, from the first one on, may be committed now. */
+const admit = ({ gate, guard, mustDecide }: Reading, { pages, undecidedSince }: HeldPages) =>
+  Effect.flatMap(Monotonic.millis, (now) => {
+    const isOverdue = undecidedSince !== undefined && now - undecidedSince >= maxUndecided
+    return guard.admit(pages, mustDecide || gate.hasPass() || isOverdue)
+  })
+
+/** Keeps the pages until more of them arrive. They leave the backlog: otherwise a full one would hold back what they wait for. */
+const holdUndecided = ({ gate }: Reading, held: HeldPages) =>
+  Effect.map(Monotonic.millis, (now) => {
+    const { pages } = held
+    held.undecidedSince = pages.length === 0 ? undefined : held.undecidedSince ?? now
+    held.backlog.remove(charactersIn(pages.slice(held.undecided)))
+    held.undecided = pages.length
+    if (pages.length > 0) gate.requireMore()
+  })
+
+/** Commits the first pages. A generator would keep the texts of the last batch alive until the next batch. */
+const commitFirst = (reading: Reading, held: HeldPages, admitted: number): Effect.Effect<void, SinkError> => {
+  const pages = held.pages.splice(0, Math.min(admitted, reading.maxPages))
+  const characters = charactersIn(pages.slice(held.undecided))
+  const requested = pages.filter(({ checkpoint }) => checkpoint !== null).length
+  held.undecided = Math.max(0, held.undecided - pages.length)
+  for (const { attempts } of pages) reading.retries += attempts - 1
+  return Effect.flatMap(commitPages(reading, pages), () => {
+    held.backlog.remove(characters)
+    reading.gate.commit(requested)
+    held.undecidedSince = undefined
+    reading.mustDecide = false
+    return noteProgress(reading)
+  })
+}
+
 /** Commits pages as one batch. The first batch opens the session. */
-const commit = (
-  name: Lists.ListName,
-  pages: ReadonlyArray<ReadPage>,
-  state: Traversal,
-  emit: Emit
+export const commitPages = (
+  reading: Reading,
+  pages: ReadonlyArray<PageBatch>
 ): Effect.Effect<void, SinkError> => {
-  const next = pages.at(-1)?.next ?? null
-  const attempts = pages.map((page) => page.attempts)
-  const count = pages.reduce((sum, { records }) => sum + records.length, 0)
-  const claim = state.guard?.claim(pages) ?? Effect.undefined
+  const { emit, guard, kind, list } = reading
+  const records = recordsIn(pages)
+  const checkpoint = pages.at(-1)?.checkpoint ?? undefined
   return Effect.flatMap(
-    Effect.all([openSession(state), claim]),
+    Effect.all([openSession(reading), guard.claim(pages)]),
     ([session, owner]) =>
       Effect.flatMap(
         session.progress,
         (before) =>
-          Effect.flatMap(Effect.timed(session.commit(toBatch(pages, owner))), ([elapsed, progress]) => {
-            state.position = next ?? undefined
-            state.guard?.noteCommit(count)
-            for (const attempt of attempts) state.retries += attempt - 1
-            return emit({
-              _tag: "Committed",
-              list: name,
-              kind: state.kind,
-              before,
-              progress,
-              retries: state.retries,
-              elapsed
-            })
+          Effect.flatMap(Effect.timed(session.commit(joined(pages, owner))), ([elapsed, progress]) => {
+            reading.checkpoint = checkpoint
+            guard.noteCommit(records)
+            const { retries } = reading
+            return emit({ _tag: "Committed", list: list.name, kind, before, progress, retries, elapsed })
           })
       )
   )
 }
 
-/** Opens the session, and restarts the scan if the traversal was restarted. */
-const openSession = (state: Traversal): Effect.Effect<Session, SinkError> =>
-  Effect.flatMap(state.begin, (session) => {
-    state.session = session
-    const { restart } = state
-    state.restart = false
+/** Opens the session, and restarts the scan if the reading was restarted. */
+const openSession = (reading: Reading): Effect.Effect<Session, SinkError> =>
+  Effect.flatMap(reading.begin, (session) => {
+    reading.session = session
+    const { restart } = reading
+    reading.restart = false
     return restart ? Effect.as(session.restart, session) : Effect.succeed(session)
   })
 
-/** Makes one batch of pages. */
-export const toBatch = (pages: ReadonlyArray<ReadPage>, owner: OwnerClaim | undefined): Batch => {
-  const undocumented = new Map<string, number>()
-  for (const page of pages) for (const [path, records] of page.undocumented) countPath(undocumented, path, records)
-  const next = pages.at(-1)?.next ?? null
-  return {
-    pages: pages.length,
-    records: pages.flatMap(({ records }) => records),
-    undocumented,
-    checkpoint: next === null ? null : Position.toJson(next),
-    owner
-  }
-}
-
-/** Decides after an error: returns "again", perhaps after a wait, if the traversal can continue, and fails otherwise. */
+/** Decides after an error: returns "again", perhaps after a wait, if the reading can continue, and fails otherwise. */
 export const recover = Effect.fnUntraced(function*(
   error: PaymentsError,
   patience: Duration.Duration,
-  state: Traversal,
-  emit: Emit
+  reading: Reading
 ): Effect.fn.Return<"again", PaymentsError | SinkError> {
   const { reason } = error
-  state.mustDecide = true
+  reading.mustDecide = true
   // A cursor that an earlier run saved may have expired, or may now lead to a cycle. The list may still be readable.
   const isExpired = reason._tag === "PaginationFault" &&
-    (reason.kind === "cursorRefused" || (reason.kind === "repeatedCursor" && state.isResumed))
-  if (isExpired && state.restarts < maxRestarts) {
-    state.restarts++
-    state.position = undefined
-    state.isResumed = false
+    (reason.kind === "cursorRefused" || (reason.kind === "repeatedCursor" && reading.isResumed))
+  if (isExpired && reading.restarts < maxRestarts) {
+    reading.restarts++
+    reading.checkpoint = undefined
+    reading.isResumed = false
     // The restart is written with the first page that follows, because the guard must admit that page first: a cursor may be
     // refused because the key now belongs to another merchant.
-    state.restart = true
-    yield* emit({ _tag: "Restarted", list: error.list, kind: "full" })
+    reading.restart = true
+    yield* reading.emit({ _tag: "Restarted", list: error.list, kind: "full" })
     return "again"
   }
   // End this scan as incomplete, so that the next run starts a new one.
-  if (reason._tag === "PaginationFault" && state.session !== undefined) yield* state.session.giveUp
+  if (reason._tag === "PaginationFault" && reading.session !== undefined) yield* reading.session.giveUp
   if (!RetryPolicy.isRetryable(reason)) return yield* error
   const retryAfter = reason._tag === "RateLimited" || reason._tag === "ServerFailure" ? reason.retryAfter : undefined
   // If the service has not responded in this run, it is probably down or the configuration is wrong, so fail at once. A rate
   // limit or a Retry-After counts as a response.
   const hasResponded = reason._tag === "RateLimited" || retryAfter !== undefined
-  const since = state.lastProgress.at ?? (hasResponded ? state.startedAt : undefined)
+  const since = reading.lastProgress.at ?? (hasResponded ? reading.startedAt : undefined)
   if (since === undefined) return yield* error
-  const wait = Duration.max(state.wait, retryAfter ?? Duration.zero)
+  const wait = Duration.max(reading.wait, retryAfter ?? Duration.zero)
   const until = (yield* Monotonic.millis) + Duration.toMillis(wait)
   if (until - since > Duration.toMillis(patience)) return yield* error
-  state.retries += error.attempts
-  state.wait = Duration.min(Duration.times(state.wait, 2), maxWait)
-  yield* emit({ _tag: "Waiting", list: error.list, kind: "full", error, wait })
+  reading.retries += error.attempts
+  reading.wait = Duration.min(Duration.times(reading.wait, 2), maxWait)
+  yield* reading.emit({ _tag: "Waiting", list: error.list, kind: "full", error, wait })
   yield* Effect.sleep(wait)
   return "again"
 })

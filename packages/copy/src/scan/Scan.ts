@@ -2,8 +2,12 @@
  * A scan is one complete traversal of a list into a destination, up to the null cursor. If a run is killed, the next one
  * resumes after the last committed page.
  */
-import { Lists, Monotonic, PaymentsApi, type PaymentsError, Position } from "@payments/core"
-import { Duration, Effect, Option, type Result, Scope, Semaphore } from "effect"
+/**
+ * A scan is one complete traversal of a list into a destination, up to the null cursor. If a run is killed, the next one
+ * resumes after the last committed page.
+ */
+import { Lists, Monotonic, PaymentsApi, type PaymentsError } from "@payments/core"
+import { Duration, Effect, Result, Scope, Semaphore } from "effect"
 import { scanDefaults } from "../port/ScanDefaults.ts"
 import {
   type Filling,
@@ -18,11 +22,18 @@ import {
 } from "../port/Sink.ts"
 import { type OpenPersonal, openPersonal, whilePersonalDataChanges } from "../rule/OpenPersonal.ts"
 import { keepAll, type PersonalRule } from "../rule/Rule.ts"
-import { forgetCommits, forgetDecisions, makeGuard, makeSourceGuard, type SourceGuard } from "./MerchantGuard.ts"
+import {
+  admitAll,
+  forgetCommits,
+  forgetDecisions,
+  makeGuard,
+  makeSourceGuard,
+  type SourceGuard
+} from "./MerchantGuard.ts"
+import { toPageBatch } from "./PageBatch.ts"
 import { makePageGate, type PageGate } from "./PageGate.ts"
 import { headPass, type PassBegun, type PassContext, type PassSummary, windowPass } from "./Passes.ts"
-import { toReadPage } from "./ReadPage.ts"
-import { firstWait, type LastProgress, recover, type Traversal, type TraversalEvent, traverse } from "./ReadPages.ts"
+import { type LastProgress, makeReading, type ReadingEvent, readPages, recover } from "./ReadPages.ts"
 
 /** How to scan. */
 export interface ScanOptions {
@@ -75,7 +86,7 @@ export type ScanEvent =
   /** The destination lacks values of these columns. They are filled before the first commit. */
   | { readonly _tag: "Filling"; readonly list: Lists.ListName; readonly kind: "full"; readonly filling: Filling }
   | PassBegun
-  | TraversalEvent
+  | ReadingEvent
   | { readonly _tag: "Ended"; readonly list: Lists.ListName; readonly kind: "full"; readonly outcome: ScanOutcome }
   | { readonly _tag: "Ended"; readonly list: Lists.ListName; readonly kind: PassKind; readonly outcome: PassOutcome }
 
@@ -96,31 +107,45 @@ const defaultLargestBatch = 1000
 
 /** Scans one list into the destination, until the null cursor or an error. Committed rows stay after an error. */
 export const scan = (name: Lists.ListName, options: ScanOptions = {}) =>
-  Effect.suspend(() => scanIn(guardIn(options), name, options))
+  Effect.suspend(() => scanIn(scanOf(name, options)))
 
-const guardIn = ({ sourceGuard }: ScanOptions): SourceGuard => sourceGuard ?? makeSourceGuard()
+/** A scan of a list or of a part of it. */
+interface ListScan {
+  readonly list: Lists.AnyList
+  readonly part?: Part
+  readonly options: ScanOptions
+  readonly source: SourceGuard
+  /** Pauses the scan while a pass runs. */
+  readonly gate: PageGate
+  readonly lastProgress: LastProgress
+  readonly emit: (event: ScanEvent) => Effect.Effect<void>
+}
 
-/** Returns the definition of a list with which the destination was opened. */
-const listOf = (name: Lists.ListName, { lists = Lists.all }: ScanOptions): Lists.AnyList =>
-  lists.find((list) => list.name === name) ?? Lists.byName[name]
+const scanOf = (name: Lists.ListName, options: ScanOptions): ListScan => ({
+  // The definition of the list with which the destination was opened.
+  list: options.lists?.find((list) => list.name === name) ?? Lists.byName[name],
+  options,
+  source: options.sourceGuard ?? makeSourceGuard(),
+  gate: makePageGate(),
+  lastProgress: { at: undefined },
+  emit: options.onEvent ?? (() => Effect.void)
+})
 
-const scanIn = Effect.fnUntraced(function*(source: SourceGuard, name: Lists.ListName, options: ScanOptions) {
-  const sink = yield* Sink
-  yield* sink.lock(listOf(name, options), options.onLocked ?? scanDefaults.onLocked)
-  return yield* scanLocked(source, name, options, undefined)
+const lock = ({ list, options: { onLocked = scanDefaults.onLocked } }: ListScan) =>
+  Effect.flatMap(Sink, (sink) => sink.lock(list, onLocked))
+
+const scanIn = Effect.fnUntraced(function*(task: ListScan) {
+  yield* lock(task)
+  return yield* scanLocked(task)
 }, Effect.scoped)
 
-const scanLocked = Effect.fn("Export.scan")(function*(
-  source: SourceGuard,
-  name: Lists.ListName,
-  options: ScanOptions,
-  gate: PageGate | undefined
-) {
+const scanLocked = Effect.fn("Export.scan")(function*(task: ListScan) {
+  const { list, source } = task
   const sink = yield* Sink
   const started = yield* Monotonic.millis
-  forgetCommits(source, name, "full")
-  const summary = yield* traversal(source, name, undefined, options, { at: undefined }, gate)
-  yield* sink.publish(listOf(name, options))
+  forgetCommits(source, list.name, "full")
+  const summary = yield* scanUntilAdmitted(task)
+  yield* sink.publish(list)
   return { ...summary, elapsed: Duration.millis((yield* Monotonic.millis) - started) }
 })
 
@@ -148,34 +173,36 @@ export const openScanner = Effect.fnUntraced(function*(
   name: Lists.ListName,
   options: ScanOptions = {}
 ): Effect.fn.Return<ListScanner, SinkError, PaymentsApi | Sink | Scope.Scope> {
-  const sink = yield* Sink
   const api = yield* PaymentsApi
   const context = yield* Effect.context<PaymentsApi | Sink>()
-  const list = listOf(name, options)
-  const emit = options.onEvent ?? (() => Effect.void)
-  yield* sink.lock(list, options.onLocked ?? scanDefaults.onLocked)
-  const gate = makePageGate()
+  const task = scanOf(name, options)
+  const { emit, gate, list, source } = task
+  yield* lock(task)
   const fullScans = Semaphore.makeUnsafe(1)
   const passes = Semaphore.makeUnsafe(1)
-  const source = guardIn(options)
   const passContext: PassContext = {
     list,
-    request: requestOf(api, name, undefined, { ...options, rebind: false }),
-    rule: ruleIn(options),
+    request: requestOf(api, { ...task, options: { ...options, rebind: false } }),
+    rule: options.personal ?? keepAll,
     largestBatch: options.largestBatch ?? defaultLargestBatch,
     source,
     emit
   }
-  const full = Effect.suspend(() => scanLocked(source, name, options, gate)).pipe(
+  const full = Effect.suspend(() => scanLocked({ ...task, lastProgress: { at: undefined } })).pipe(
     Effect.ensuring(Effect.sync(gate.clear)),
     Effect.scoped,
     // The lists of an export are one run. Here each complete scan has ended its own.
     Effect.tap(() => Effect.sync(() => forgetCommits(source, name, "full"))),
-    (scanned) => outcomeOf(name, Effect.map(scanned, (summary) => [summary]), options),
-    Effect.flatMap(({ result }) => Effect.fromResult(result)),
-    Effect.flatMap(([summary]) =>
-      summary === undefined ? Effect.die("a full scan has one summary") : Effect.succeed(summary)
-    )
+    Effect.result,
+    Effect.tap((result) =>
+      emit({
+        _tag: "Ended",
+        list: name,
+        kind: "full",
+        outcome: { list: name, result: Result.map(result, (summary) => [summary]) }
+      })
+    ),
+    Effect.flatMap(Effect.fromResult)
   )
   const pass = (kind: PassKind, run: Effect.Effect<PassSummary, PaymentsError | SinkError, PaymentsApi | Sink>) =>
     // Between two attempts the full scan continues. It notices that it has to start again, too.
@@ -187,7 +214,7 @@ export const openScanner = Effect.fnUntraced(function*(
           Effect.fromResult(result)
         )
     )).pipe(Effect.provide(context))
-  const head = sink.passes?.head
+  const head = (yield* Sink).passes?.head
   return {
     full: fullScans.withPermits(1)(full).pipe(Effect.provide(context)),
     window: (days) => pass("window", windowPass(passContext, days)),
@@ -212,17 +239,15 @@ export interface PartsOptions extends ScanOptions {
  * read, so no row is marked missing.
  */
 export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.ListName, options: PartsOptions) {
-  const sink = yield* Sink
-  const list = listOf(name, options)
-  yield* sink.lock(list, options.onLocked ?? scanDefaults.onLocked)
-  const lastProgress: LastProgress = { at: undefined }
-  const source = guardIn(options)
+  const { concurrency = scanDefaults.concurrency, field, values } = options
+  const task = scanOf(name, options)
+  yield* lock(task)
   const summaries = yield* Effect.forEach(
-    new Set(options.values),
-    (value) => traversal(source, name, { field: options.field, value }, options, lastProgress, undefined),
-    { concurrency: options.concurrency ?? scanDefaults.concurrency }
+    new Set(values),
+    (value) => scanUntilAdmitted({ ...task, gate: makePageGate(), part: { field, value } }),
+    { concurrency }
   )
-  yield* sink.publish(list)
+  yield* (yield* Sink).publish(task.list)
   return summaries
 }, Effect.scoped)
 
@@ -231,38 +256,31 @@ export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.Lis
  * scan starts again, so that the guard compares the pages with the data of that program. It also starts again after an erasure,
  * because pages that were read before it may contain erased data.
  */
-const traversal = (...given: Parameters<typeof attempt>): ReturnType<typeof attempt> => {
-  const [source] = given
-  return whilePersonalDataChanges(
-    attempt(...given).pipe(
-      Effect.tapError((error) => isRace(error) ? Effect.sync(() => forgetDecisions(source)) : Effect.void),
+const scanUntilAdmitted = (task: ListScan) =>
+  whilePersonalDataChanges(
+    scanOnce(task).pipe(
+      Effect.tapError((error) => isRace(error) ? Effect.sync(() => forgetDecisions(task.source)) : Effect.void),
       Effect.retry({ times: 2, while: isRace })
     )
   )
-}
 
 const isRace = (error: PaymentsError | SinkError): boolean =>
   error._tag === "SinkError" && error.reason._tag === "OtherMerchant" && error.reason.by === "race"
 
-const attempt = Effect.fnUntraced(function*(
-  source: SourceGuard,
-  name: Lists.ListName,
-  part: Part | undefined,
-  options: ScanOptions,
-  lastProgress: LastProgress,
-  gate: PageGate | undefined
+const scanOnce = Effect.fnUntraced(function*(
+  task: ListScan
 ): Effect.fn.Return<ScanSummary, PaymentsError | SinkError, PaymentsApi | Sink | Scope.Scope> {
+  const { emit, gate, lastProgress, list, options, part, source } = task
+  const { name } = list
   const api = yield* PaymentsApi
   const sink = yield* Sink
-  const emit = options.onEvent ?? (() => Effect.void)
-  const limit = options.limit ?? Lists.pageLimit.default
-  const started = yield* Monotonic.millis
-  const list = listOf(name, options)
-  const personal = yield* openPersonal({ location: sink.location, personal: sink.inspect?.personal }, ruleIn(options))
-  if (part !== undefined && personal.binding !== undefined) yield* requireKept(sink.location, list, part, personal)
-  const request = { ...requestOf(api, name, part, options), personal: personal.binding }
-  const scope = yield* Effect.scope
+  const startedAt = yield* Monotonic.millis
   const { inspect, location } = sink
+  const personal = yield* openPersonal({ location, personal: inspect?.personal }, options.personal ?? keepAll)
+  if (part !== undefined && personal.binding !== undefined) yield* requireKept(location, list, part, personal)
+  const request = { ...requestOf(api, task), personal: personal.binding }
+  const { limit, rebind = false } = request
+  const scope = yield* Effect.scope
   // A stored destination is not written until the guard has admitted the first pages.
   const preview = inspect === undefined ? undefined : yield* inspect.scan(list, request)
   const filling = preview?.filling
@@ -274,40 +292,29 @@ const attempt = Effect.fnUntraced(function*(
   )
   const { resumeAt, start } = preview ?? (yield* begin)
   const isWhole = part === undefined
-  const rebind = options.rebind ?? false
-  const guard = inspect === undefined || preview === undefined
-    ? undefined
-    : makeGuard({ name, kind: "full", limit, isWhole, api, location, inspect, preview, rebind, source })
-  const state: Traversal = {
-    kind: "full",
-    gate,
-    begin,
-    session: undefined,
-    guard,
-    next: source.next,
-    convert: toReadPage(list, personal.redactorOf(list)),
-    mustDecide: false,
-    restart: false,
-    // The sink returns only checkpoints that can be decoded.
-    position: resumeAt === undefined ? undefined : Option.getOrThrow(Position.fromJson(resumeAt)),
-    isResumed: resumeAt !== undefined,
-    retries: 0,
-    startedAt: started,
-    lastProgress,
-    wait: firstWait,
-    restarts: 0
-  }
-  yield* emit({
-    _tag: "Begun",
-    list: name,
+  const reading = makeReading({
+    list,
     kind: "full",
     part,
-    start,
-    progress: preview?.progress ?? (yield* (yield* begin).progress)
+    limit,
+    largestBatch: options.largestBatch ?? defaultLargestBatch,
+    sink,
+    gate,
+    guard: inspect === undefined || preview === undefined
+      ? admitAll
+      : makeGuard({ name, kind: "full", limit, isWhole, api, location, inspect, preview, rebind, source }),
+    begin,
+    next: source.next,
+    convert: toPageBatch(list, personal.redactorOf(list)),
+    checkpoint: resumeAt,
+    startedAt,
+    lastProgress,
+    emit
   })
-  const largestBatch = options.largestBatch ?? defaultLargestBatch
-  yield* traverse(list, part, limit, largestBatch, sink, state, emit).pipe(
-    Effect.catchTag("PaymentsError", (error) => recover(error, options.patience ?? scanDefaults.patience, state, emit)),
+  const progress = preview?.progress ?? (yield* (yield* begin).progress)
+  yield* emit({ _tag: "Begun", list: name, kind: "full", part, start, progress })
+  yield* readPages(reading).pipe(
+    Effect.catchTag("PaymentsError", (error) => recover(error, options.patience ?? scanDefaults.patience, reading)),
     Effect.repeat({ while: (result) => result === "again" })
   )
   const session = yield* begin
@@ -316,8 +323,8 @@ const attempt = Effect.fnUntraced(function*(
     part,
     scan: session.scan,
     start: session.start,
-    retries: state.retries,
-    elapsed: Duration.millis((yield* Monotonic.millis) - started),
+    retries: reading.retries,
+    elapsed: Duration.millis((yield* Monotonic.millis) - startedAt),
     ...(yield* session.progress)
   }
 }, Effect.scoped)
@@ -331,21 +338,14 @@ const requireKept = (location: string, list: Lists.AnyList, { field, value }: Pa
   return Effect.fail(new SinkError({ location, reason: new WrongSetting({ problem }) }))
 }
 
-const ruleIn = ({ personal = keepAll }: ScanOptions): PersonalRule => personal
-
-const requestOf = (
-  api: PaymentsApi["Service"],
-  name: Lists.ListName,
-  part: Part | undefined,
-  { ignoredFields, limit = Lists.pageLimit.default, missingLimit, rebind }: ScanOptions
-): ScanRequest => ({
+const requestOf = (api: PaymentsApi["Service"], { list, options, part }: ListScan): ScanRequest => ({
   source: api.source,
-  limit,
-  parameters: api[name].parameters,
+  limit: options.limit ?? Lists.pageLimit.default,
+  parameters: api[list.name].parameters,
   part,
-  ignoredFields,
-  missingLimit,
-  rebind
+  ignoredFields: options.ignoredFields,
+  missingLimit: options.missingLimit,
+  rebind: options.rebind
 })
 
 /** The result of a pass. */
@@ -364,10 +364,10 @@ export interface ScanOutcome {
 /** Scans lists concurrently. A failed list does not stop the others. The end of each list is also an event. */
 export const scanAll = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions = {}) =>
   Effect.suspend(() => {
-    const source = guardIn(options)
+    const sourceGuard = options.sourceGuard ?? makeSourceGuard()
     return Effect.forEach(
       names,
-      (list) => outcomeOf(list, Effect.map(scanIn(source, list, options), (summary) => [summary]), options),
+      (list) => outcomeOf(list, Effect.map(scan(list, { ...options, sourceGuard }), (summary) => [summary]), options),
       { concurrency: "unbounded" }
     )
   })

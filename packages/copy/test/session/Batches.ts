@@ -2,7 +2,7 @@
 import { type Lists, Position } from "@payments/core"
 import type { Batch, BatchRecord, Problem } from "../../src/port/Sink.ts"
 import { unchanged } from "../../src/rule/OpenPersonal.ts"
-import { toBatchRecord } from "../../src/scan/ReadPage.ts"
+import { toBatchRecord } from "../../src/scan/PageBatch.ts"
 
 /** Makes a record from its exact text. */
 export const recordOf = (list: Lists.AnyList, id: string | undefined, text: string, problem?: Problem): BatchRecord => {

@@ -1,25 +1,24 @@
-/** Converts pages for a destination. A converted page has only the data that a destination needs. */
+/** Converts pages for a destination. A converted page has only the data that a destination and its guards need. */
 import {
   type Lists,
   merchantIdOf,
   type Page,
   type PageRecord,
   parseText,
-  type Position,
+  type PaymentsApi,
+  type PaymentsError,
+  Position,
   recordProblem
 } from "@payments/core"
+import type { Effect } from "effect"
 import { amountsOf, layoutOf, withoutRoundedAmounts } from "../plan/Columns.ts"
 import { countPath } from "../plan/ScanTotals.ts"
-import type { BatchRecord, Problem } from "../port/Sink.ts"
+import type { Batch, BatchRecord, OwnerClaim, Problem } from "../port/Sink.ts"
 import type { Redactor } from "../rule/OpenPersonal.ts"
 import type { RedactedText } from "../rule/Rule.ts"
 
-/** A page for a destination, without the parsed values, so that they can be freed while the page is in a queue. */
-export interface ReadPage {
-  readonly records: ReadonlyArray<BatchRecord>
-  /** The number of records with each undocumented field, by its path. */
-  readonly undocumented: ReadonlyMap<string, number>
-  readonly next: Position.Position | null
+/** A batch of one page, without the parsed values, so that they can be freed while the page is in a queue. */
+export interface PageBatch extends Batch {
   readonly attempts: number
   /** The total length of the records' texts. */
   readonly characters: number
@@ -32,18 +31,27 @@ export interface ReadPage {
 }
 
 /** The numbers of a request and its answer. */
-export type RequestOrder = Pick<ReadPage, "requested" | "received">
+export type RequestOrder = Pick<PageBatch, "requested" | "received">
 
 /** A page of any list: each decoded record has an id. */
 type AnyPage = Page<{ readonly id: string }>
 
+/** Returns the function that requests one page of a list. */
+export const pageReader = (api: PaymentsApi["Service"], name: Lists.ListName): (
+  query: {
+    readonly limit: number
+    readonly position: Position.Position | undefined
+    readonly onBadRecord: "quarantine"
+  }
+) => Effect.Effect<AnyPage, PaymentsError> => api[name].page
+
 /**
- * Makes a function that converts the pages of a list. The redactor applies to what is written. The merchant ids and the names of
- * undocumented fields are those of the page before it, without the names in records of erased persons.
+ * Makes a function that converts the pages of a list. The redactor applies to what is written. Merchant ids and names of
+ * undocumented fields are taken before that, but no names from records of erased persons.
  */
-export const toReadPage = (list: Lists.AnyList, redactor: Redactor) => {
+export const toPageBatch = (list: Lists.AnyList, redactor: Redactor) => {
   const layout = layoutOf(list)
-  return (page: AnyPage, order: RequestOrder): ReadPage => {
+  return (page: AnyPage, order: RequestOrder): PageBatch => {
     const undocumented = new Map<string, number>()
     let characters = 0
     const records = page.records().map((record) => {
@@ -56,9 +64,10 @@ export const toReadPage = (list: Lists.AnyList, redactor: Redactor) => {
       return withText(list, record, redacted, redactor)
     })
     return {
+      pages: 1,
       records,
       undocumented,
-      next: page.next,
+      checkpoint: page.next === null ? null : Position.toJson(page.next),
       attempts: page.attempts,
       characters,
       merchants: merchantsOf(list, page),
@@ -67,6 +76,27 @@ export const toReadPage = (list: Lists.AnyList, redactor: Redactor) => {
     }
   }
 }
+
+/** Makes one batch of the batches of successive pages. */
+export const joined = (pages: ReadonlyArray<PageBatch>, owner: OwnerClaim | undefined): Batch => {
+  const undocumented = new Map<string, number>()
+  for (const page of pages) for (const [path, records] of page.undocumented) countPath(undocumented, path, records)
+  return {
+    pages: pages.length,
+    records: pages.flatMap(({ records }) => records),
+    undocumented,
+    checkpoint: pages.at(-1)?.checkpoint ?? null,
+    owner
+  }
+}
+
+/** The number of records on pages. */
+export const recordsIn = (pages: ReadonlyArray<PageBatch>): number =>
+  pages.reduce((sum, { records }) => sum + records.length, 0)
+
+/** The total length of the records' texts on pages. */
+export const charactersIn = (pages: ReadonlyArray<PageBatch>): number =>
+  pages.reduce((sum, { characters }) => sum + characters, 0)
 
 /** Returns the records of a page, in the order of the page. */
 export const toBatchRecords = (
