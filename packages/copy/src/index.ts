@@ -102,7 +102,6 @@ export {
   ruleWords
 } from "./rule/StoredRule.ts"
 export type { Criterion } from "./rule/Suppression.ts"
-export { makeSourceGuard, type SourceGuard } from "./scan/MerchantGuard.ts"
 export type { PassSummary } from "./scan/Passes.ts"
 export {
   type ListScanner,
@@ -118,6 +117,7 @@ export {
   scanParts,
   type ScanSummary
 } from "./scan/Scan.ts"
+export { makeSourceGuard, type SourceGuard } from "./scan/SourceGuard.ts"
 export { requestOf } from "./sqlite/ChildRequest.ts"
 export { ProcessStart, startAhead } from "./sqlite/FileQuery.ts"
 export { lockFile } from "./sqlite/SqliteClient.ts"

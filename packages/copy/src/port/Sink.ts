@@ -46,8 +46,8 @@ export interface KnownKey {
   readonly fingerprint: string
 }
 
-/** The owner of a destination's data, as far as the destination knows it. */
-export interface Owner {
+/** The merchant to whom the data of a destination belongs, as far as the destination knows. */
+export interface BoundMerchant {
   /** The salt of new fingerprints. */
   readonly salt: string
   /** The last hundred keys that read its records. */
@@ -123,7 +123,7 @@ export interface ScanPreview {
   /** The checkpoint at which the scan resumes, or undefined if it starts at the first page. */
   readonly resumeAt: string | undefined
   readonly progress: ScanProgress
-  readonly owner: Owner
+  readonly owner: BoundMerchant
   /** The columns that `begin` fills before the scan, or undefined if no column has to be filled. */
   readonly filling: Filling | undefined
 }
@@ -220,7 +220,7 @@ export class Sink extends Context.Service<Sink, {
   readonly inspect?: {
     /** Returns the scan that `begin` would open. Fails if `begin` would fail. */
     readonly scan: (list: Lists.AnyList, request: ScanRequest) => Effect.Effect<ScanPreview, SinkError>
-    readonly owner: Effect.Effect<Owner, SinkError>
+    readonly owner: Effect.Effect<BoundMerchant, SinkError>
     readonly personal: Effect.Effect<PersonalState, SinkError>
     /** Whether any of these ids has a row in the list. */
     readonly hasAny: (list: Lists.AnyList, ids: ReadonlyArray<string>) => Effect.Effect<boolean, SinkError>

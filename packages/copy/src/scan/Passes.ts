@@ -18,10 +18,11 @@ import {
 } from "../port/Sink.ts"
 import { openPersonal } from "../rule/OpenPersonal.ts"
 import type { PersonalRule } from "../rule/Rule.ts"
-import { forgetCommits, makeGuard, type SourceGuard } from "./MerchantGuard.ts"
+import { makeGuard } from "./MerchantGuard.ts"
 import { type PageBatch, pageReader, toPageBatch } from "./PageBatch.ts"
 import { makePageGate } from "./PageGate.ts"
 import { commitPages, makeReading, type Reading, type ReadingEvent, readPages } from "./ReadPages.ts"
+import { forgetCommits, type SourceGuard } from "./SourceGuard.ts"
 
 /** The counts of a pass. Its quarantined records are those that it has written although they do not match the document. */
 type PassCounts = Pick<Counts, "pages" | "records" | "inserted" | "updated" | "returned" | "quarantined">

@@ -19,7 +19,8 @@ import {
 import { type Cause, Duration, Effect, Option, Pull, Queue, type Scope, Stream } from "effect"
 import type { Part, ScanKind, ScanProgress, Session, Sink, SinkError } from "../port/Sink.ts"
 import { type Backlog, backlogOf } from "./Backlog.ts"
-import { maxBufferedRecords, type MerchantGuard } from "./MerchantGuard.ts"
+import { maxBufferedRecords } from "./Evidence.ts"
+import type { MerchantGuard } from "./MerchantGuard.ts"
 import { charactersIn, joined, type PageBatch, recordsIn, type RequestOrder } from "./PageBatch.ts"
 import type { PageGate } from "./PageGate.ts"
 

@@ -22,18 +22,12 @@ import {
 } from "../port/Sink.ts"
 import { type OpenPersonal, openPersonal, whilePersonalDataChanges } from "../rule/OpenPersonal.ts"
 import { keepAll, type PersonalRule } from "../rule/Rule.ts"
-import {
-  admitAll,
-  forgetCommits,
-  forgetDecisions,
-  makeGuard,
-  makeSourceGuard,
-  type SourceGuard
-} from "./MerchantGuard.ts"
+import { admitAll, makeGuard } from "./MerchantGuard.ts"
 import { toPageBatch } from "./PageBatch.ts"
 import { makePageGate, type PageGate } from "./PageGate.ts"
 import { headPass, type PassBegun, type PassContext, type PassSummary, windowPass } from "./Passes.ts"
 import { type LastProgress, makeReading, type ReadingEvent, readPages, recover } from "./ReadPages.ts"
+import { forgetCommits, forgetDecisions, makeSourceGuard, type SourceGuard } from "./SourceGuard.ts"
 
 /** How to scan. */
 export interface ScanOptions {

@@ -2,7 +2,7 @@
 import { Lists, merchantIdOf } from "@payments/core"
 import { Effect } from "effect"
 import { columnsOf } from "../plan/Columns.ts"
-import type { Owner, OwnerClaim, SinkError } from "../port/Sink.ts"
+import type { BoundMerchant, OwnerClaim, SinkError } from "../port/Sink.ts"
 import type { Store } from "../store/Store.ts"
 
 /** Returns the owner of the data in these lists. If the destination has no key yet, its fingerprints will use `salt`. */
@@ -10,7 +10,7 @@ export const ownerOf = Effect.fnUntraced(function*(
   store: Store,
   salt: string,
   lists: ReadonlyArray<Lists.AnyList>
-): Effect.fn.Return<Owner, SinkError> {
+): Effect.fn.Return<BoundMerchant, SinkError> {
   const { keys, merchants } = yield* store.owner
   const filled: Array<Lists.ListName> = []
   for (const list of lists) {

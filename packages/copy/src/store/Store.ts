@@ -16,7 +16,7 @@ import type {
   StoredPosition
 } from "../port/Generations.ts"
 import type { ChangeCount, ConsumerState, ListFreshness, StatusTotals } from "../port/ListFreshness.ts"
-import type { Owner, OwnerClaim, PassKind, PersonalBinding, PersonalState, SinkError } from "../port/Sink.ts"
+import type { BoundMerchant, OwnerClaim, PassKind, PersonalBinding, PersonalState, SinkError } from "../port/Sink.ts"
 import type { RedactionStore } from "./RedactionStore.ts"
 
 /** A stored full scan, or a stored scan of a part. */
@@ -206,7 +206,7 @@ export interface Store {
   /** The source of the data, or undefined before the first commit. */
   readonly source: Effect.Effect<string | undefined, SinkError>
   /** The keys and merchant ids to which the destination is bound. */
-  readonly owner: Effect.Effect<Pick<Owner, "keys" | "merchants">, SinkError>
+  readonly owner: Effect.Effect<Pick<BoundMerchant, "keys" | "merchants">, SinkError>
   /** The rule for personal data, the edition and the suppression list, read at the same time. */
   readonly personal: Effect.Effect<PersonalState, SinkError>
   /** Binds the destination to another source. The caller has the lock of the list. */
