@@ -205,5 +205,5 @@ const reasonIn = (cause: Cause.Cause<unknown>): SinkReason.SinkReason => {
     if (SqlError.isSqlError(error)) return reasonOf(error)
     error = "cause" in error ? error.cause : undefined
   }
-  return new SinkReason.Failed({ code: "cluster" })
+  return new SinkReason.DestinationFailed({ code: "cluster" })
 }

@@ -38,10 +38,10 @@ export const checkDatabase = Effect.fnUntraced(
     const client = yield* connect(settings)
     const [row] = yield* client.once(query, [texts(tables.map((table) => `${prefix}_${table}`))])
     const refuse = (reason: SinkReason.SinkReason) => new SinkError({ location: settings.location, reason })
-    if (row?.["read_only"] === true) return yield* refuse(new SinkReason.Failed({ code: "25006" }))
+    if (row?.["read_only"] === true) return yield* refuse(new SinkReason.DestinationFailed({ code: "25006" }))
     if (row?.["may_write"] !== true) {
       return yield* refuse(
-        new SinkReason.Denied({
+        new SinkReason.AccessDenied({
           problem: `this user may not create the tables of the cluster there. Grant CREATE on the schema ${
             String(row?.["schema"] ?? "public")
           }, or choose another database.`

@@ -5,7 +5,7 @@
  */
 import { Effect, Layer, Stdio } from "effect"
 import * as ScanTotals from "../plan/ScanTotals.ts"
-import { type Batch, type BatchRecord, Failed, type ScanProgress, Sink, SinkError } from "../port/Sink.ts"
+import { type Batch, type BatchRecord, DestinationFailed, type ScanProgress, Sink, SinkError } from "../port/Sink.ts"
 import * as Stdout from "../stdout/Stdout.ts"
 import { printable } from "../text/Printable.ts"
 
@@ -25,7 +25,7 @@ export const layer: Layer.Layer<Sink, never, Stdio.Stdio> = Layer.effect(
         : Stdout.write(records.map(line).join("")).pipe(
           Effect.provideService(Stdio.Stdio, stdio),
           Effect.mapError((error) =>
-            new SinkError({ location, reason: new Failed({ code: Stdout.systemCodeOf(error) }) })
+            new SinkError({ location, reason: new DestinationFailed({ code: Stdout.systemCodeOf(error) }) })
           )
         )
     let scans = 0

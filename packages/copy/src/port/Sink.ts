@@ -277,7 +277,7 @@ export class LeaseLost extends Data.TaggedError("LeaseLost")<{
 }
 
 /** The open file is no longer the file at its path. */
-export class Moved extends Data.TaggedError("Moved")<{ readonly problem: string }> {
+export class DestinationMoved extends Data.TaggedError("Moved")<{ readonly problem: string }> {
   override get message() {
     return `${this.problem} while it was open. Check the file at that path, and run again.`
   }
@@ -410,14 +410,14 @@ export class Damaged extends Data.TaggedError("Damaged")<{
 }
 
 /** The system denies this program access. */
-export class Denied extends Data.TaggedError("Denied")<{ readonly problem: string }> {
+export class AccessDenied extends Data.TaggedError("Denied")<{ readonly problem: string }> {
   override get message() {
     return this.problem
   }
 }
 
 /** There is no space left. */
-export class Full extends Data.TaggedError("Full")<{}> {
+export class DiskFull extends Data.TaggedError("Full")<{}> {
   override get message() {
     return "there is no space left. What was committed is kept; run again when there is space."
   }
@@ -454,7 +454,7 @@ const outages: { readonly [code: string]: string } = {
 }
 
 /** Reading or writing failed. `code` is the system's code, such as `EACCES`, `SQLite` with its result code, or a SQLSTATE. */
-export class Failed extends Data.TaggedError("Failed")<{
+export class DestinationFailed extends Data.TaggedError("Failed")<{
   readonly code: string
   /** The login that a server of PostgreSQL refused. */
   readonly login?: Login | undefined
@@ -537,7 +537,7 @@ const remedies: { readonly [code: string]: string } = {
 export type SinkReason =
   | Locked
   | LeaseLost
-  | Moved
+  | DestinationMoved
   | RowsRemoved
   | OtherSource
   | OtherRule
@@ -545,12 +545,12 @@ export type SinkReason =
   | OtherMerchant
   | NotADestination
   | Damaged
-  | Denied
+  | AccessDenied
   | WrongSetting
-  | Full
+  | DiskFull
   | LogInUse
   | Unavailable
-  | Failed
+  | DestinationFailed
 
 /** The error of a destination. No message contains a record or a cursor. */
 export class SinkError extends Data.TaggedError("SinkError")<{

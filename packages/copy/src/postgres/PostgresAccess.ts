@@ -1,6 +1,6 @@
 /** Whether this user may write into a schema of PostgreSQL. Only reads the server's catalog. */
 import { Effect, Option } from "effect"
-import { Denied, Failed, type SinkError, type SinkReason } from "../port/Sink.ts"
+import { AccessDenied, DestinationFailed, type SinkError, type SinkReason } from "../port/Sink.ts"
 import { isCurrent } from "../store/Evolution.ts"
 import { connect } from "./PostgresClient.ts"
 import { deniedMigration, pendingIn, readOnly, readOnlyProblem } from "./PostgresSchema.ts"
@@ -27,11 +27,11 @@ export const accessProblem = (url: PostgresUrl): Effect.Effect<SinkReason | unde
     const [row] = yield* client.once(query, [url.schema])
     const refusal = readOnlyProblem(row)
     if (refusal !== undefined) return refusal
-    if (row?.["may_write"] !== true) return new Failed({ code: "42501" })
+    if (row?.["may_write"] !== true) return new DestinationFailed({ code: "42501" })
     if (row["may_migrate"] === true) return undefined
     // Another check reports a schema that is not a destination of this program.
     const pending = yield* Effect.option(pendingIn(client, url.schema))
     return Option.isSome(pending) && pending.value.from > 0 && !isCurrent(pending.value)
-      ? new Denied({ problem: deniedMigration(pending.value) })
+      ? new AccessDenied({ problem: deniedMigration(pending.value) })
       : undefined
   }))

@@ -7,7 +7,7 @@ import { PgClient, PgConnection, PgPool, PgTypes } from "@effect/sql-pg"
 import { Monotonic } from "@payments/core"
 import { Duration, Effect, Exit, type Layer, Option, Redacted, Schedule, Scope } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
-import { Failed, Full, type Login, SinkError, type SinkReason, Unavailable } from "../port/Sink.ts"
+import { DestinationFailed, DiskFull, type Login, SinkError, type SinkReason, Unavailable } from "../port/Sink.ts"
 import { timeoutDetached } from "../port/Timeouts.ts"
 import { multipleStatements, QueryError } from "../statement/Statement.ts"
 import { shownMessage } from "../statement/StatementMessage.ts"
@@ -303,15 +303,15 @@ const valueProblems: { readonly [code: string]: string } = {
 /** Returns the reason of a driver's error. https://www.postgresql.org/docs/current/errcodes-appendix.html */
 export const reasonOf = (error: SqlError.SqlError, login?: Login): SinkReason => {
   const code = codeOf(error)
-  if (code === "53100" || code === "53200") return new Full()
-  if (isTls(code)) return new Failed({ code: "TLS" })
+  if (code === "53100" || code === "53200") return new DiskFull()
+  if (isTls(code)) return new DestinationFailed({ code: "TLS" })
   if (isLost(error)) return new Unavailable({ code: code ?? (isUnresponsive(error) ? "no answer" : "connection lost") })
-  if (code?.startsWith("28") === true) return new Failed({ code, login })
-  if (code !== undefined) return new Failed({ code })
-  if (lacksTls(error)) return new Failed({ code: "no TLS" })
+  if (code?.startsWith("28") === true) return new DestinationFailed({ code, login })
+  if (code !== undefined) return new DestinationFailed({ code })
+  if (lacksTls(error)) return new DestinationFailed({ code: "no TLS" })
   return error.reason._tag === "AuthenticationError"
-    ? new Failed({ code: "no password", login })
-    : new Failed({ code: error.reason._tag })
+    ? new DestinationFailed({ code: "no password", login })
+    : new DestinationFailed({ code: error.reason._tag })
 }
 
 /** Whether the server took longer than `connectTimeout` to respond. */

@@ -2,7 +2,7 @@
 import { Lists } from "@payments/core"
 import { Duration, Effect, Result } from "effect"
 import { columnsOf, tableOf } from "../plan/Columns.ts"
-import { Denied, NotADestination, SinkError } from "../port/Sink.ts"
+import { AccessDenied, NotADestination, SinkError } from "../port/Sink.ts"
 import {
   type Additions,
   additionsTo,
@@ -77,7 +77,7 @@ export const migrate = Effect.fnUntraced(function*(
         : undefined
       return problem === undefined
         ? error
-        : new SinkError({ location: client.location, reason: new Denied({ problem }) })
+        : new SinkError({ location: client.location, reason: new AccessDenied({ problem }) })
     })
   )
 })
@@ -87,9 +87,9 @@ export const readOnly = `CASE WHEN pg_is_in_recovery() THEN 'standby'
   WHEN current_setting('default_transaction_read_only') = 'on' THEN 'default' END`
 
 /** Returns why nothing can be written through the connection that returned the row, or undefined if writing is possible. */
-export const readOnlyProblem = (row: Row | undefined): Denied | undefined => {
+export const readOnlyProblem = (row: Row | undefined): AccessDenied | undefined => {
   const found = readOptional(row, "read_only")
-  return found === undefined ? undefined : new Denied({
+  return found === undefined ? undefined : new AccessDenied({
     problem: found === "standby"
       ? "the server is a hot standby, which is read-only. Name the primary server."
       : "transactions are read-only there, because default_transaction_read_only is on. Turn it off for this user and database, or name another server."

@@ -16,7 +16,7 @@ import {
 } from "node:fs"
 import { basename, resolve } from "node:path"
 import { realPathOf } from "../filesystem/RealPath.ts"
-import { Moved, NotADestination } from "../port/Sink.ts"
+import { DestinationMoved, NotADestination } from "../port/Sink.ts"
 
 const ownerOnly = 0o600
 
@@ -111,7 +111,7 @@ export class OpenFile {
   requireInPlace(): void {
     const stats = statsOf(this.#path)
     if (stats === undefined || !isSame(stats, this.#database)) {
-      throw new Moved({ problem: `${basename(this.#path)} was moved, removed or replaced` })
+      throw new DestinationMoved({ problem: `${basename(this.#path)} was moved, removed or replaced` })
     }
     if (stats.nlink > 1n) throw new NotADestination({ problem: hardLinked })
   }
@@ -130,7 +130,7 @@ export class OpenFile {
     for (const [path, identity] of this.#companions) {
       const stats = statsOf(path)
       if (stats === undefined || !isSame(stats, identity)) {
-        throw new Moved({ problem: `${basename(path)} was moved, removed or replaced` })
+        throw new DestinationMoved({ problem: `${basename(path)} was moved, removed or replaced` })
       }
     }
   }

@@ -3,7 +3,7 @@ import { Context, Effect, Option, type Scope, Stream } from "effect"
 import { type ChildProcess, fork } from "node:child_process"
 import { extname } from "node:path"
 import { toError } from "../port/ErrorMessage.ts"
-import { Failed, SinkError } from "../port/Sink.ts"
+import { DestinationFailed, SinkError } from "../port/Sink.ts"
 import type { QueryRequest, QueryResponse } from "../statement/QueryMessages.ts"
 import type { QueryResult } from "../statement/QueryResult.ts"
 import { QueryError } from "../statement/Statement.ts"
@@ -93,7 +93,7 @@ export const request = (child: ChildProcess, location: string, message: QueryReq
     requestOf<QueryResponse, SinkError | QueryError>(child, message, (signal) =>
       signal === memorySignal
         ? new QueryError({ problem: outOfMemory })
-        : new SinkError({ location, reason: new Failed({ code: "killed" }) })),
+        : new SinkError({ location, reason: new DestinationFailed({ code: "killed" }) })),
     (response): Effect.Effect<Exclude<QueryResponse, { readonly refused: string }>, SinkError | QueryError> =>
       "refused" in response
         ? Effect.fail(new QueryError({ problem: response.refused }))

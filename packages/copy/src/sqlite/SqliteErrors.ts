@@ -1,14 +1,14 @@
 /** Maps exceptions of SQLite and the file system to reasons of a `SinkError`. */
 import { denialProblem, isDenial, type PathUse } from "../filesystem/Permission.ts"
 import {
+  AccessDenied,
   Damaged,
-  Denied,
-  Failed,
-  Full,
+  DestinationFailed,
+  DestinationMoved,
+  DiskFull,
   LeaseLost,
   Locked,
   LogInUse,
-  Moved,
   NotADestination,
   OtherMerchant,
   OtherRule,
@@ -84,7 +84,7 @@ export const damageOf = (error: unknown): string | undefined => {
 }
 
 /** Returns the reason if the error means that access to one of the files is denied, or undefined. */
-export const denialIn = (error: unknown, files: ReadonlyArray<PathUse>): Denied | undefined => {
+export const denialIn = (error: unknown, files: ReadonlyArray<PathUse>): AccessDenied | undefined => {
   const code = error instanceof Error && "code" in error ? error.code : undefined
   const mayBeDenial = isDenial(code) ||
     [sqliteCode.permission, sqliteCode.readOnly, sqliteCode.cannotOpen].some((denial) =>
@@ -92,21 +92,25 @@ export const denialIn = (error: unknown, files: ReadonlyArray<PathUse>): Denied 
     )
   const path = error instanceof Error && "path" in error && typeof error.path === "string" ? [{ path: error.path }] : []
   const problem = mayBeDenial ? denialProblem([...files, ...path]) : undefined
-  return problem === undefined ? undefined : new Denied({ problem })
+  return problem === undefined ? undefined : new AccessDenied({ problem })
 }
 
 /** Returns the reason for an exception, or undefined if no problem of the files explains it: then it is a defect. */
 export const reasonOf = (error: unknown): SinkReason | undefined => {
   if (
-    error instanceof Locked || error instanceof LeaseLost || error instanceof Moved || error instanceof OtherSource ||
+    error instanceof Locked || error instanceof LeaseLost || error instanceof DestinationMoved ||
+    error instanceof OtherSource ||
     error instanceof PersonalDataChanged || error instanceof OtherMerchant || error instanceof NotADestination ||
-    error instanceof Damaged || error instanceof RowsRemoved || error instanceof Denied || error instanceof LogInUse ||
+    error instanceof Damaged || error instanceof RowsRemoved || error instanceof AccessDenied ||
+    error instanceof LogInUse ||
     error instanceof OtherRule || error instanceof WrongSetting
   ) return error
   const errcode = errcodeOf(error)
   const damage = damageOf(error)
   if (damage !== undefined) return new Damaged({ problem: damage })
-  if (errcode === extended.databaseMoved) return new Moved({ problem: "the database was moved, removed or replaced" })
+  if (errcode === extended.databaseMoved) {
+    return new DestinationMoved({ problem: "the database was moved, removed or replaced" })
+  }
   switch (primary(errcode)) {
     case undefined:
       return error instanceof Error && "code" in error && "syscall" in error
@@ -115,15 +119,16 @@ export const reasonOf = (error: unknown): SinkReason | undefined => {
     case sqliteCode.busy:
       return new Locked({ label: "the database" })
     case sqliteCode.full:
-      return new Full()
+      return new DiskFull()
     case sqliteCode.notADatabase:
       return new NotADestination({
         problem: "it is not an SQLite database, or its first page is damaged. Choose another file."
       })
     default:
-      return new Failed({ code: `SQLite ${primary(errcode)}` })
+      return new DestinationFailed({ code: `SQLite ${primary(errcode)}` })
   }
 }
 
 /** Returns the reason for a code of the system, such as `ENOSPC`. */
-export const reasonOfCode = (code: string): SinkReason => code === "ENOSPC" ? new Full() : new Failed({ code })
+export const reasonOfCode = (code: string): SinkReason =>
+  code === "ENOSPC" ? new DiskFull() : new DestinationFailed({ code })

@@ -7,7 +7,7 @@ import { Effect, Layer, type Scope } from "effect"
 import { Worker } from "node:worker_threads"
 import { systemProblem } from "../filesystem/SystemProblem.ts"
 import { toError } from "../port/ErrorMessage.ts"
-import { Denied, type ScanProgress, Sink, SinkError } from "../port/Sink.ts"
+import { AccessDenied, type ScanProgress, Sink, SinkError } from "../port/Sink.ts"
 import { transferred } from "./BatchMessage.ts"
 import { collectGarbage } from "./GarbageCollection.ts"
 import {
@@ -44,7 +44,7 @@ export const layer = ({ file, location, message }: Served): Layer.Layer<Sink, Si
         const problem = systemProblem(defect)
         return problem === undefined
           ? Effect.die(defect)
-          : new SinkError({ location, reason: new Denied({ problem }) })
+          : new SinkError({ location, reason: new AccessDenied({ problem }) })
       })
     )
   )

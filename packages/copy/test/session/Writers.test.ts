@@ -8,7 +8,7 @@ import { TestClock } from "effect/testing"
 import { createHash } from "node:crypto"
 import { join } from "node:path"
 import * as ScanTotals from "../../src/plan/ScanTotals.ts"
-import { Full, SinkError } from "../../src/port/Sink.ts"
+import { DiskFull, SinkError } from "../../src/port/Sink.ts"
 import { scan, type ScanOptions, scanParts } from "../../src/scan/Scan.ts"
 import { makeSink } from "../../src/session/SqlSink.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
@@ -232,7 +232,7 @@ describe("a restart whose commit fails", () => {
       const file = yield* fileIn
       yield* run(file, "invoices")
       const store = yield* openStore(file, "here")
-      const full = new SinkError({ location: "here", reason: new Full() })
+      const full = new SinkError({ location: "here", reason: new DiskFull() })
       const flaky = makeSink({
         ...store,
         commit: (commit) => commit.restart === true ? Effect.fail(full) : store.commit(commit)

@@ -14,13 +14,13 @@ import {
   type Batch,
   type BatchRecord,
   Damaged,
-  Denied,
-  Failed,
-  Full,
+  AccessDenied,
+  DestinationFailed,
+  DiskFull,
   LeaseLost,
   Locked,
   LogInUse,
-  Moved,
+  DestinationMoved,
   NotADestination,
   OtherMerchant,
   OtherRule,
@@ -213,7 +213,7 @@ describe(`messages between threads (seed ${seed})`, () => {
     } = {
       Locked: [new Locked({ label: "invoices", holder: "process 1" }), new Locked({ label: "invoices" })],
       LeaseLost: [new LeaseLost({ label: "invoices", loss: "lockRemoved" })],
-      Moved: [new Moved({ problem: "payments.db was removed" })],
+      Moved: [new DestinationMoved({ problem: "payments.db was removed" })],
       RowsRemoved: [new RowsRemoved({ label: "invoices" })],
       OtherSource: [new OtherSource({ bound: "a", given: "b" })],
       OtherRule: [
@@ -231,13 +231,13 @@ describe(`messages between threads (seed ${seed})`, () => {
       ],
       WrongSetting: [new WrongSetting({ problem: "PGPORT is not a port." })],
       Damaged: [new Damaged({ problem: "a page is lost", advice: "Restore it." })],
-      Denied: [new Denied({ problem: "payments.db may not be read" })],
-      Full: [new Full()],
+      Denied: [new AccessDenied({ problem: "payments.db may not be read" })],
+      Full: [new DiskFull()],
       LogInUse: [new LogInUse()],
       Unavailable: [new Unavailable({ code: "ECONNREFUSED" })],
       Failed: [
-        new Failed({ code: "EACCES" }),
-        new Failed({ code: "28P01", login: { user: "me", userFrom: "PGUSER", passwordFrom: "PGPASSWORD" } })
+        new DestinationFailed({ code: "EACCES" }),
+        new DestinationFailed({ code: "28P01", login: { user: "me", userFrom: "PGUSER", passwordFrom: "PGPASSWORD" } })
       ]
     }
     for (const reason of Object.values(reasons).flat()) {
