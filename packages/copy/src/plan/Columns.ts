@@ -93,8 +93,8 @@ export const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> =>
 export const valueOf = (column: Column, record: unknown): Cell => cellOf(column.kind, fieldOf(column, record))
 
 /**
- * Returns a record's cells in the order of the columns, and the number of cells in which characters were replaced because not
- * every database can store them.
+ * Returns a record's cells in the order of the columns, and the number of cells with replaced characters. Not every database
+ * can store all characters.
  */
 export const cellsOf = (
   { columns }: Layout,

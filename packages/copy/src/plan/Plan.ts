@@ -1,6 +1,7 @@
 /**
- * Plans what a batch changes in the table of a list: which rows are new, which differ, which changes are emitted, and what the
- * batch adds to the scan's totals. Pure, except that it adds row numbers to the set of seen rows. The stores only execute the plan.
+ * Plans what a batch changes in the table of a list: which rows are new, which differ, and which changes are emitted. A plan also
+ * has the scan's totals after the batch. Pure, except that it adds row numbers to the set of seen rows. The stores only execute
+ * the plan.
  */
 import { membersOf, parseText } from "@payments/core"
 import * as crypto from "node:crypto"

@@ -105,8 +105,8 @@ export type MoveVerdict =
   | { readonly _tag: "begin"; readonly after: number }
 
 /**
- * Decides whether a consumer moves. A stored position of an earlier generation was restored with the destination: its reader may
- * have applied later changes, so it counts only after the reader has said in which generation it stands.
+ * Decides whether a consumer moves. A stored position of an earlier generation was restored with the destination. Its reader may
+ * have applied later changes. So it counts only after the reader has said in which generation it stands.
  */
 export const judgeMove = (
   { generation, position, when }: PositionMove,

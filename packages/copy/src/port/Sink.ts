@@ -1,6 +1,9 @@
 /**
- * The port through which a scan writes into a destination. Every sink ensures three things: a batch and its checkpoint are
- * committed together or not at all; a destination has the data of one source; a list has one writer.
+ * The port through which a scan writes into a destination. Every sink ensures three things:
+ *
+ * 1. A batch and its checkpoint are committed together or not at all.
+ * 2. A destination has the data of one source.
+ * 3. A list has one writer.
  */
 import type { Lists, RecordProblem } from "@payments/core"
 import { Context, Data, type Effect, type Scope } from "effect"
@@ -112,7 +115,7 @@ export interface ScanProgress extends Counts {
 }
 
 /**
- * Whether the scan is resumed, or why it is a new one. `overtaken`: another program has written parts of the list (or for a part,
+ * Why a scan is a new one, or that it is resumed. `overtaken`: another program has written parts of the list (or for a part,
  * the whole list) since the last scan was interrupted. What that scan has read may be outdated.
  */
 export type ScanStart = "resumed" | "first" | "afterComplete" | "otherRequest" | "overtaken" | "afterFailure"
@@ -351,7 +354,7 @@ export class OtherMerchant extends Data.TaggedError("OtherMerchant")<{
   readonly by: "merchantId" | "key" | "race"
   /**
    * The records that the same run has committed before. None by default. The map still grows while other lists commit pages that
-   * were accepted before, so that all errors of a run end up with the same message.
+   * were accepted before. So all errors of a run end up with the same message.
    */
   readonly committed?: ReadonlyMap<string, CommittedRecords> | undefined
 }> {

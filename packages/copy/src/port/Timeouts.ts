@@ -3,7 +3,7 @@ import { type Duration, Effect, Exit, Fiber, Option } from "effect"
 
 /**
  * Runs the effect and returns its result, or none after the timeout. On a timeout or an interrupt, the effect is interrupted
- * in the background: if a server does not respond, waiting for the interruption would take long again.
+ * in the background. If a server does not respond, waiting for the interruption would take long again.
  */
 export const timeoutDetached = (timeout: Duration.Input) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.flatMap(Effect.forkDetach(effect), (fiber) => joinWithTimeout(fiber, timeout))

@@ -23,7 +23,7 @@ export interface GuardedScan {
   readonly source: SourceGuard
 }
 
-/** Whether records show a merchant id that the destination knows, only unknown ones, or none. */
+/** What records show: a merchant id that the destination knows, only unknown ones, or none. */
 export type Evidence = "known" | "other" | "none"
 
 type EvidenceEffect = Effect.Effect<Evidence, PaymentsError | SinkError>

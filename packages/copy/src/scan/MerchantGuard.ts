@@ -1,12 +1,15 @@
 /**
  * Keeps the data of two merchants apart, on every page. A destination is bound to the merchant ids in its records and to
  * fingerprints of the keys that read them. A page with merchant ids is committed only if one of them is known. A page without
- * is committed only after the same key has read a known merchant id with a later request, or if it, or a later page of its
- * list, has a record that the destination has. Until then at most 1,000 records are buffered. If the key reads no merchant
- * ids, the key decides.
+ * is committed only after the same key has read a known merchant id with a later request. It is also committed if it, or a later
+ * page of its list, has a record that the destination has. Until then at most 1,000 records are buffered. If the key reads no
+ * merchant ids, the key decides.
  *
- * The guard cannot detect another merchant in three cases: the destination knows no merchant id, and the key is known; the
- * records of both merchants have the same ids; the pages are the first ones in their destination.
+ * The guard cannot detect another merchant in three cases:
+ *
+ * 1. The destination knows no merchant id, and the key is known.
+ * 2. The records of both merchants have the same ids.
+ * 3. The pages are the first ones in their destination.
  */
 import type { PaymentsError } from "@payments/core"
 import { Effect } from "effect"
@@ -155,8 +158,8 @@ const keyOf = ({ fingerprints, scan }: GuardState, page: PageBatch): Effect.Effe
 }
 
 /**
- * Returns how many pages, from the first one on, belong to the source's merchant as far as it is known, and notes what they show
- * about it. Its cost is a lookup per page.
+ * Returns how many pages, from the first one on, are certain to belong to the source's merchant. Notes what they show about the
+ * merchant. Its cost is a lookup per page.
  */
 export const admitOwn = (guard: GuardState, key: Fingerprint, pages: ReadonlyArray<PageBatch>): number => {
   const { admitted, scan: { source } } = guard
@@ -228,8 +231,8 @@ const judge = Effect.fnUntraced(function*(
 })
 
 /**
- * Returns the merchant of the destination. Reads it again if the key changed during the scan, because earlier batches are known
- * now, or if the destination was empty, because other scans may have committed.
+ * Returns the merchant of the destination. If the key changed during the scan, it is read again, because earlier batches are known
+ * now. It is also read again if the destination was empty, because other scans may have committed.
  */
 const ownerFor = (guard: GuardState, key: Fingerprint): Effect.Effect<BoundMerchant, SinkError> => {
   const { admitted, owner, scan: { preview } } = guard

@@ -1,7 +1,7 @@
 /**
  * Lets passes interrupt the full scan of a list at a page boundary. While a pass waits or runs, the full scan requests no
- * further page. A pass starts when all pages that the full scan has requested are committed or discarded. So every page of a
- * full scan is read wholly before or wholly after a pass, and an older page never overwrites what a pass has read since.
+ * further page. A pass starts when all pages that the full scan has requested are committed or discarded. So a full
+ * scan reads every page wholly before or wholly after a pass. An older page never overwrites what a pass has read since.
  */
 import { Effect, Latch } from "effect"
 

@@ -275,7 +275,7 @@ export const recover = Effect.fnUntraced(function*(
     reading.restarts++
     reading.checkpoint = undefined
     reading.isResumed = false
-    // The restart is written with the first page that follows, because the guard must admit that page first: a cursor may be
+    // The restart is written with the first page that follows, after the guard has admitted that page. The cursor may have been
     // refused because the key now belongs to another merchant.
     reading.restart = true
     yield* reading.emit({ _tag: "Restarted", list: error.list, kind: "full" })

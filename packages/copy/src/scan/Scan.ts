@@ -44,7 +44,7 @@ export interface ScanOptions {
    * in one destination.
    */
   readonly rebind?: boolean | undefined
-  /** Whether to fail or to wait while another program writes the list. Default "refuse". */
+  /** What to do while another program writes the list: fail or wait. Default "refuse". */
   readonly onLocked?: "refuse" | "wait" | undefined
   /**
    * The maximum number of records per batch. Default 1,000. A batch has several pages if they arrive during the previous
@@ -89,7 +89,7 @@ export interface ScanSummary extends ScanProgress {
   readonly list: Lists.ListName
   readonly part: Part | undefined
   readonly scan: number
-  /** Whether it was resumed, or why not. */
+  /** Why it is a new scan, or that it was resumed. */
   readonly start: ScanStart
   /** Repeated requests of this run. */
   readonly retries: number
@@ -246,9 +246,9 @@ export const scanParts = Effect.fn("Export.scanParts")(function*(name: Lists.Lis
 }, Effect.scoped)
 
 /**
- * Scans a locked list, or a part of it. If another program fills the empty destination first, nothing is committed, and the
- * scan starts again, so that the guard compares the pages with the data of that program. It also starts again after an erasure,
- * because pages that were read before it may contain erased data.
+ * Scans a locked list, or a part of it. If another program fills the empty destination first, nothing is committed. The scan then
+ * starts again, and the guard compares the pages with the data of that program. It also starts again after an erasure, because
+ * pages that were read before it may contain erased data.
  */
 const scanUntilAdmitted = (task: ListScan) =>
   whilePersonalDataChanges(

@@ -1,6 +1,6 @@
 /**
- * What all lists, scans and passes of one source know about its merchant while its destination is open: the merchant ids that
- * belong to it, and until when each key is certain to read its data. So another merchant in one list ends all of them.
+ * What all lists, scans and passes of one source know about its merchant while its destination is open. They share the merchant
+ * ids, and until when each key is certain to read the merchant's data. So another merchant in one list ends all of them.
  */
 import { Lists } from "@payments/core"
 import { Semaphore } from "effect"

@@ -1,6 +1,6 @@
 /**
- * A pass over a list: head or window. It writes new and changed records as a scan does. If the running full scan has seen a row
- * that the pass changes, the same transaction corrects the totals of that scan, so that its certificate stays right.
+ * A pass over a list: head or window. It writes new and changed records as a scan does. It may change a row that the running full
+ * scan has seen. Then the same transaction corrects the totals of that scan, so that its certificate stays right.
  */
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
