@@ -1,20 +1,20 @@
 /** Reads what shows whose data a key reads: the destination's known keys, its records, and the first pages of other lists. */
 import { Lists, type PaymentsApi, type PaymentsError, type Position, RetryPolicy } from "@payments/core"
 import { Effect } from "effect"
-import type { BoundMerchant, ScanKind, ScanPreview, Sink, SinkError } from "../port/Sink.ts"
+import type { BoundMerchant, Part, ScanKind, ScanPreview, Sink, SinkError } from "../port/Sink.ts"
 import { unchanged } from "../rule/OpenPersonal.ts"
 import { merchantsOf, type PageBatch, pageReader, toBatchRecords } from "./PageBatch.ts"
 import { type Fingerprint, idsDecide, isOwn, type SourceGuard } from "./SourceGuard.ts"
 
 /** The scan or pass that a guard decides about. */
 export interface GuardedScan {
-  readonly name: Lists.ListName
+  readonly api: PaymentsApi["Service"]
+  readonly list: Lists.AnyList
   readonly kind: ScanKind
+  /** The part of the list that it reads. By default, it reads the whole list. */
+  readonly part: Part | undefined
   /** Records per page. */
   readonly limit: number
-  /** Whether it reads the whole list. */
-  readonly isWhole: boolean
-  readonly api: PaymentsApi["Service"]
   readonly location: string
   readonly inspect: NonNullable<Sink["Service"]["inspect"]>
   readonly preview: Pick<ScanPreview, "owner" | "resumeAt">
@@ -90,10 +90,10 @@ export const findEvidence = Effect.fnUntraced(function*(
   owner: BoundMerchant,
   { isFirst, key }: { readonly key: Fingerprint; readonly isFirst: boolean }
 ): Effect.fn.Return<Evidence, PaymentsError | SinkError> {
-  const { isWhole, name, preview, source } = scan
+  const { list: { name }, part, preview, source } = scan
   // Another list, or another part of this one, has found evidence meanwhile.
   if (source.accepted.has(key)) return "known"
-  const hasReadOwnStart = isWhole && isFirst && preview.resumeAt === undefined
+  const hasReadOwnStart = part === undefined && isFirst && preview.resumeAt === undefined
   const own = owner.filled.includes(name) ? key : undefined
   for (const other of [...listsWithMerchants, name, ...Lists.all.map((list) => list.name)]) {
     if (!owner.filled.includes(other) || (other === name && hasReadOwnStart)) continue

@@ -65,7 +65,7 @@ export const admitAll: MerchantGuard = {
 
 /** Makes the guard of one scan or pass. */
 export const makeGuard = (scan: GuardedScan): MerchantGuard => {
-  const guard = makeState(scan)
+  const guard = new GuardState(scan)
   const claimOf = makeClaims(scan.preview.owner)
   return {
     admit: (pages, mustDecide) => admit(guard, pages, mustDecide),
@@ -82,33 +82,26 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
 }
 
 /** What a guard knows besides the shared knowledge about its source. */
-export interface GuardState {
+export class GuardState {
   readonly scan: GuardedScan
   /** The keys that were judged. Without merchant ids, all their pages may be committed. */
-  readonly admitted: Set<Fingerprint>
+  readonly admitted = new Set<Fingerprint>()
   /** The keys that read no merchant ids, although the destination knows some. */
-  readonly blind: Set<Fingerprint>
+  readonly blind = new Set<Fingerprint>()
   /** Pages that show no merchant id, but a record that the destination has, and the pages before them. */
-  readonly proven: WeakSet<PageBatch>
+  readonly proven = new WeakSet<PageBatch>()
   /** Pages whose ids were looked up, and whose records the destination did not have. */
-  readonly lookedUp: WeakSet<PageBatch>
+  readonly lookedUp = new WeakSet<PageBatch>()
   /** The fingerprints of the keys, by the function that all pages of a key share, so that no page waits for a promise. */
-  readonly fingerprints: WeakMap<PageBatch["keyFingerprint"], { readonly fingerprint: Fingerprint }>
+  readonly fingerprints = new WeakMap<PageBatch["keyFingerprint"], { readonly fingerprint: Fingerprint }>()
   /** The merchant of the destination, when it was last read. */
   owner: BoundMerchant | undefined
-  isEmpty: boolean
-}
+  isEmpty = false
 
-export const makeState = (scan: GuardedScan): GuardState => ({
-  scan,
-  admitted: new Set(),
-  blind: new Set(),
-  proven: new WeakSet(),
-  lookedUp: new WeakSet(),
-  fingerprints: new WeakMap(),
-  owner: undefined,
-  isEmpty: false
-})
+  constructor(scan: GuardedScan) {
+    this.scan = scan
+  }
+}
 
 /** Successive pages of one key. */
 interface KeyPages {
@@ -190,7 +183,8 @@ export const admitOwn = (guard: GuardState, key: Fingerprint, pages: ReadonlyArr
 const isOwnWithoutIds = ({ admitted, blind, proven, scan }: GuardState, page: PageBatch, key: Fingerprint): boolean =>
   proven.has(page) || page.received < (scan.source.certain.get(key) ?? 0) ||
   // An empty page writes nothing. Only at the end of a full scan, it decides which rows are missing.
-  (admitted.has(key) && (blind.has(key) || (page.records.length === 0 && (scan.kind !== "full" || !scan.isWhole))))
+  (admitted.has(key) &&
+    (blind.has(key) || (page.records.length === 0 && (scan.kind !== "full" || scan.part !== undefined))))
 
 /** What shows whose pages these are, if no known merchant id does. */
 export const evidenceFor = (
@@ -265,7 +259,7 @@ const judgeByKey = Effect.fnUntraced(function*(
   if (isEmpty || (yield* isKnown(scan, owner, { key, page: first }))) return true
   const newPages = pages.filter((page) => !lookedUp.has(page))
   for (const page of newPages) lookedUp.add(page)
-  if (owner.filled.includes(scan.name) && (yield* hasAny(scan, scan.name, newPages))) return true
+  if (owner.filled.includes(scan.list.name) && (yield* hasAny(scan, scan.list.name, newPages))) return true
   if (!mustDecide) return false
   const evidence = yield* scan.source.mutex.withPermits(1)(
     findEvidence(scan, owner, { key, isFirst: admitted.size === 0 })
@@ -283,13 +277,13 @@ const judgeBySamples = Effect.fnUntraced(function*(
   owner: BoundMerchant
 ): Effect.fn.Return<boolean, PaymentsError | SinkError> {
   const { admitted, blind, proven, scan } = guard
-  const { kind, name, source } = scan
+  const { kind, list, source } = scan
   const last = pages.at(-1) ?? first
   // A pass reads few pages, most of which have a record that the destination has. A full scan waits for the pages of other
   // lists first, which show it without a lookup.
   if (
     (kind !== "full" || (mustDecide && admitted.has(key))) && (yield* isKnown(scan, owner, { key, page: last })) &&
-    (yield* hasAny(scan, name, [last]))
+    (yield* hasAny(scan, list.name, [last]))
   ) {
     for (const page of pages) proven.add(page)
     return true

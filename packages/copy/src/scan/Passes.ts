@@ -18,8 +18,7 @@ import {
 } from "../port/Sink.ts"
 import { openPersonal } from "../rule/OpenPersonal.ts"
 import type { PersonalRule } from "../rule/Rule.ts"
-import { makeGuard } from "./MerchantGuard.ts"
-import { type PageBatch, pageReader, toPageBatch } from "./PageBatch.ts"
+import { type PageBatch, pageReader } from "./PageBatch.ts"
 import { makePageGate } from "./PageGate.ts"
 import { commitPages, makeReading, type Reading, type ReadingEvent, readPages } from "./ReadPages.ts"
 import { forgetCommits, type SourceGuard } from "./SourceGuard.ts"
@@ -63,8 +62,8 @@ export const headPass = (context: PassContext, quietPages: number): PassEffect<P
   runPass(context, "head", ({ pass, readingOf }) =>
     Effect.gen(function*() {
       const reading = readingOf(undefined)
-      const { guard, limit, next } = reading
-      const read = pageReader(yield* PaymentsApi, context.list.name)
+      const { api, guard, limit, source: { next } } = reading
+      const read = pageReader(api, context.list.name)
       /** Pages that the guard has not admitted yet. */
       const pending: Array<PageBatch> = []
       let quiet = 0
@@ -135,28 +134,27 @@ const runPass = Effect.fn("Export.pass")(function*(
   const session = yield* passes.begin(list, kind, { ...request, personal: personal.binding })
   const { pass } = session
   if (pass?.isLoaded !== true) return emptyPass
-  const { limit } = request
   const { name } = list
   const preview = { owner: yield* inspect.owner, resumeAt: undefined }
   forgetCommits(source, name, kind)
   const { start } = session
   yield* emit({ _tag: "Begun", list: name, kind, part: undefined, start, progress: yield* session.progress })
-  const guarded = { name, kind, limit, api, location, inspect, preview, rebind: false, source }
-  const convert = toPageBatch(list, personal.redactorOf(list))
+  const redactor = personal.redactorOf(list)
   const readingOf = (part: Part | undefined) =>
     makeReading({
+      api,
+      sink,
       list,
       kind,
       part,
-      limit,
+      limit: request.limit,
       largestBatch,
-      sink,
+      redactor,
+      rebind: false,
+      preview,
+      source,
       gate: makePageGate(),
-      guard: makeGuard({ ...guarded, isWhole: part === undefined }),
       begin: Effect.succeed(session),
-      next: source.next,
-      convert,
-      checkpoint: undefined,
       startedAt,
       lastProgress: { at: undefined },
       emit

@@ -6,22 +6,14 @@
  * 3. The backlog: no further page is read while too much text waits to be written.
  * 4. The merchant guard: pages of another merchant fail, and pages in doubt wait for the next ones.
  */
-import {
-  BeforePage,
-  type Lists,
-  Monotonic,
-  type Page,
-  PaymentsApi,
-  type PaymentsError,
-  Position,
-  RetryPolicy
-} from "@payments/core"
+import { BeforePage, type Lists, Monotonic, type Page, type PaymentsError, Position, RetryPolicy } from "@payments/core"
 import { type Cause, Duration, Effect, Option, Pull, Queue, type Scope, Stream } from "effect"
-import type { Part, ScanKind, ScanProgress, Session, Sink, SinkError } from "../port/Sink.ts"
+import type { ScanKind, ScanProgress, Session, Sink, SinkError } from "../port/Sink.ts"
+import type { Redactor } from "../rule/OpenPersonal.ts"
 import { type Backlog, backlogOf } from "./Backlog.ts"
-import { maxBufferedRecords } from "./Evidence.ts"
-import type { MerchantGuard } from "./MerchantGuard.ts"
-import { charactersIn, joined, type PageBatch, recordsIn, type RequestOrder } from "./PageBatch.ts"
+import { type GuardedScan, maxBufferedRecords } from "./Evidence.ts"
+import { admitAll, makeGuard, type MerchantGuard } from "./MerchantGuard.ts"
+import { charactersIn, joined, type PageBatch, recordsIn, toPageBatch } from "./PageBatch.ts"
 import type { PageGate } from "./PageGate.ts"
 
 /** What happens while pages are read and committed. */
@@ -61,32 +53,25 @@ export interface LastProgress {
 }
 
 /** What is read, and how it gets into the destination. */
-interface ReadingOptions {
-  readonly list: Lists.AnyList
-  readonly kind: ScanKind
-  readonly part: Part | undefined
-  /** Records per page. */
-  readonly limit: number
+interface ReadingOptions extends Omit<GuardedScan, "location" | "inspect" | "preview"> {
+  readonly sink: Sink["Service"]
+  /** Undefined for a destination that stores nothing. */
+  readonly preview: GuardedScan["preview"] | undefined
   /** The maximum number of records per batch. */
   readonly largestBatch: number
-  readonly sink: Sink["Service"]
+  readonly redactor: Redactor
   readonly gate: PageGate
-  readonly guard: MerchantGuard
   /** Opens the session. Later calls return the same session. */
   readonly begin: Effect.Effect<Session, SinkError>
-  /** Returns the number of a request or an answer, in their order. */
-  readonly next: () => number
-  /** Makes what the destination needs of a page. */
-  readonly convert: (page: Page<{ readonly id: string }>, order: RequestOrder) => PageBatch
-  /** The position after which to read, as a batch has it. */
-  readonly checkpoint: string | undefined
   readonly startedAt: number
   readonly lastProgress: LastProgress
   readonly emit: (event: ReadingEvent) => Effect.Effect<void>
 }
 
 /** A running scan or pass, with the state that survives an error. */
-export interface Reading extends Omit<ReadingOptions, "checkpoint"> {
+export interface Reading extends ReadingOptions {
+  readonly guard: MerchantGuard
+  readonly convert: ReturnType<typeof toPageBatch>
   /** The maximum number of pages per batch. */
   readonly maxPages: number
   /** The session, after the first commit. */
@@ -95,6 +80,7 @@ export interface Reading extends Omit<ReadingOptions, "checkpoint"> {
   mustDecide: boolean
   /** Whether the next commit restarts the scan. */
   restart: boolean
+  /** The position after which to read, as a batch has it. */
   checkpoint: string | undefined
   /** Whether the reading starts at a position that an earlier run saved. */
   isResumed: boolean
@@ -103,17 +89,26 @@ export interface Reading extends Omit<ReadingOptions, "checkpoint"> {
   restarts: number
 }
 
-export const makeReading = (options: ReadingOptions): Reading => ({
-  ...options,
-  maxPages: Math.max(1, Math.floor(options.largestBatch / options.limit)),
-  session: undefined,
-  mustDecide: false,
-  restart: false,
-  isResumed: options.checkpoint !== undefined,
-  retries: 0,
-  wait: firstWait,
-  restarts: 0
-})
+export const makeReading = (options: ReadingOptions): Reading => {
+  const { largestBatch, limit, list, preview, redactor, sink: { inspect, location } } = options
+  const checkpoint = preview?.resumeAt
+  return {
+    ...options,
+    guard: inspect === undefined || preview === undefined
+      ? admitAll
+      : makeGuard({ ...options, location, inspect, preview }),
+    convert: toPageBatch(list, redactor),
+    maxPages: Math.max(1, Math.floor(largestBatch / limit)),
+    session: undefined,
+    mustDecide: false,
+    restart: false,
+    checkpoint,
+    isResumed: checkpoint !== undefined,
+    retries: 0,
+    wait: firstWait,
+    restarts: 0
+  }
+}
 
 /** The pages that are read and not committed yet. */
 interface HeldPages {
@@ -129,7 +124,7 @@ interface HeldPages {
 export const readPages = Effect.fnUntraced(
   function*(
     reading: Reading
-  ): Effect.fn.Return<"done" | "again", PaymentsError | SinkError, PaymentsApi | Scope.Scope> {
+  ): Effect.fn.Return<"done" | "again", PaymentsError | SinkError, Scope.Scope> {
     const backlog = yield* backlogOf(reading.sink)
     const held: HeldPages = { pages: [], backlog, undecidedSince: undefined, undecided: 0 }
     const queue = yield* prefetch(reading, backlog)
@@ -155,8 +150,7 @@ type PageQueue = Queue.Queue<PageBatch, PaymentsError | Cause.Done>
 
 /** Prefetches pages until the queue has `maxPages` of them or the backlog is full. Queued pages have no parsed records. */
 const prefetch = Effect.fnUntraced(function*(reading: Reading, backlog: Backlog) {
-  const { checkpoint, convert, gate, limit, list, maxPages, next, part } = reading
-  const api = yield* PaymentsApi
+  const { api, checkpoint, convert, gate, limit, list, maxPages, part, source: { next } } = reading
   // The sink returns only checkpoints that can be decoded.
   const position = checkpoint === undefined ? undefined : Option.getOrThrow(Position.fromJson(checkpoint))
   const query = { limit, position, onBadRecord: "quarantine" } as const

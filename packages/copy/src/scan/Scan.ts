@@ -22,8 +22,6 @@ import {
 } from "../port/Sink.ts"
 import { type OpenPersonal, openPersonal, whilePersonalDataChanges } from "../rule/OpenPersonal.ts"
 import { keepAll, type PersonalRule } from "../rule/Rule.ts"
-import { admitAll, makeGuard } from "./MerchantGuard.ts"
-import { toPageBatch } from "./PageBatch.ts"
 import { makePageGate, type PageGate } from "./PageGate.ts"
 import { headPass, type PassBegun, type PassContext, type PassSummary, windowPass } from "./Passes.ts"
 import { type LastProgress, makeReading, type ReadingEvent, readPages, recover } from "./ReadPages.ts"
@@ -284,23 +282,21 @@ const scanOnce = Effect.fnUntraced(function*(
       Scope.provide(sink.begin(list, request), scope)
     )
   )
-  const { resumeAt, start } = preview ?? (yield* begin)
-  const isWhole = part === undefined
+  const { start } = preview ?? (yield* begin)
   const reading = makeReading({
+    api,
+    sink,
     list,
     kind: "full",
     part,
     limit,
     largestBatch: options.largestBatch ?? defaultLargestBatch,
-    sink,
+    redactor: personal.redactorOf(list),
+    rebind,
+    preview,
+    source,
     gate,
-    guard: inspect === undefined || preview === undefined
-      ? admitAll
-      : makeGuard({ name, kind: "full", limit, isWhole, api, location, inspect, preview, rebind, source }),
     begin,
-    next: source.next,
-    convert: toPageBatch(list, personal.redactorOf(list)),
-    checkpoint: resumeAt,
     startedAt,
     lastProgress,
     emit

@@ -2,7 +2,7 @@
  * What all lists, scans and passes of one source know about its merchant while its destination is open. They share the merchant
  * ids, and until when each key is certain to read the merchant's data. So another merchant in one list ends all of them.
  */
-import { Lists } from "@payments/core"
+import type { Lists } from "@payments/core"
 import { Semaphore } from "effect"
 import type { CommittedRecords, ScanKind } from "../port/Sink.ts"
 
@@ -50,15 +50,15 @@ export const forgetDecisions = ({ accepted, certain, known }: SourceGuard): void
 
 /** Notes what a scan or pass of a list has committed. */
 export const noteCommit = (
-  { kind, name, source: { committed } }: {
-    readonly name: Lists.ListName
+  { kind, list: { label, name }, source: { committed } }: {
+    readonly list: Lists.AnyList
     readonly kind: ScanKind
     readonly source: SourceGuard
   },
   records: number
 ): void => {
   const id = `${name} ${kind}`
-  committed.set(id, { label: Lists.byName[name].label, records: (committed.get(id)?.records ?? 0) + records })
+  committed.set(id, { label, records: (committed.get(id)?.records ?? 0) + records })
 }
 
 /** Forgets what the last scan or pass of a list has committed, because the next one begins, or because it is complete. */

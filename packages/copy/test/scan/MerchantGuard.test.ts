@@ -1,8 +1,8 @@
 /** Which pages a guard admits by what is known about their merchant, and what has to decide about the others. */
 import { assert, describe, it } from "@effect/vitest"
-import type { PaymentsApi } from "@payments/core"
+import { Lists, type PaymentsApi } from "@payments/core"
 import type { GuardedScan } from "../../src/scan/Evidence.ts"
-import { admitOwn, evidenceFor, makeState } from "../../src/scan/MerchantGuard.ts"
+import { admitOwn, evidenceFor, GuardState } from "../../src/scan/MerchantGuard.ts"
 import type { PageBatch } from "../../src/scan/PageBatch.ts"
 import { makeSourceGuard } from "../../src/scan/SourceGuard.ts"
 
@@ -33,11 +33,11 @@ const stateOf = ({ certain, isAdmitted, isBlind, merchants = [], scan }: Known) 
   const source = makeSourceGuard()
   for (const merchant of merchants) source.known.add(merchant)
   if (certain !== undefined) source.certain.set("key", certain)
-  const guard = makeState({
-    name: "payinSources",
+  const guard = new GuardState({
+    list: Lists.payinSources,
     kind: "full",
     limit: 100,
-    isWhole: true,
+    part: undefined,
     // Neither the API nor the destination is needed without a lookup.
     api: {} as PaymentsApi["Service"],
     location: "here",
@@ -84,7 +84,12 @@ describe("pages of a key", () => {
       page([])
     ], 1],
     ["no empty page at the end of a full scan", { merchants: ["a"], isAdmitted: true }, [page([], 0, 0)], 0],
-    ["an empty page of a part", { merchants: ["a"], isAdmitted: true, scan: { isWhole: false } }, [page([], 0, 0)], 1],
+    [
+      "an empty page of a part",
+      { merchants: ["a"], isAdmitted: true, scan: { part: { field: "status", value: "paid" } } },
+      [page([], 0, 0)],
+      1
+    ],
     ["an empty page of a pass", { merchants: ["a"], isAdmitted: true, scan: { kind: "head" } }, [page([], 0, 0)], 1],
     ["all pages of a judged key, if the ids are too many to be merchants", { merchants: many, isAdmitted: true }, [
       page(["x"])
