@@ -20,8 +20,6 @@ export interface OpenScan {
   /** {@inheritDoc ScanPreview.resumeAt} */
   readonly resumeAt: string | undefined
   readonly totals: ScanTotals.ScanTotals
-  /** The text of the totals in the destination. */
-  readonly storedTotals: string
   readonly seen: RowSet
   /** The kinds of changes that are written to the table of changes. */
   readonly emitChanges: PlanInput["emitChanges"]
@@ -53,7 +51,7 @@ export const open = Effect.fnUntraced(function*(
 ): Effect.fn.Return<OpenScan, SinkError> {
   const { scan, ...found } = yield* nextScan(store, list, request)
   if (scan !== undefined) return { ...found, scan, isNew: false }
-  const { firstRow, startedAt, storedTotals: totals } = found
+  const { firstRow, startedAt, totals } = found
   return {
     ...found,
     isNew: true,
@@ -62,7 +60,7 @@ export const open = Effect.fnUntraced(function*(
       part: partOf(request),
       request: requestText(request),
       firstRow,
-      totals,
+      totals: ScanTotals.toJson(totals),
       now: startedAt,
       personal: bindingOf(request)
     })
@@ -90,7 +88,7 @@ export const nextScan = Effect.fnUntraced(function*(
     const start = resumeAt === undefined ? startAfter(scans, false) : "resumed"
     const seen = new RowSet(yield* store.seen([last.scan]))
     const totals = yield* ScanTotals.ofScan(store, last)
-    return { ...last, start, resumeAt, totals, storedTotals: last.totals, seen, emitChanges }
+    return { ...last, start, resumeAt, totals, seen, emitChanges }
   }
   const { nextRow } = yield* store.find(list, [])
   return {
@@ -100,7 +98,6 @@ export const nextScan = Effect.fnUntraced(function*(
     start: startAfter(scans, overtaken),
     resumeAt: undefined,
     totals: ScanTotals.none,
-    storedTotals: ScanTotals.toJson(ScanTotals.none),
     seen: new RowSet(),
     emitChanges
   }

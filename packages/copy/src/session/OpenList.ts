@@ -1,18 +1,14 @@
 /** What a sink knows about a list while it is open, and what the full scans and passes of the list share. */
 import { type Effect, Semaphore } from "effect"
 import { RowSet } from "../plan/RowSet.ts"
-import type { ScanTotals } from "../plan/ScanTotals.ts"
 import type { SinkError } from "../port/Sink.ts"
 
 /** The open full scan of a list, for a pass that changes rows that this scan has seen. */
 export interface OpenFullScan {
-  readonly scan: number
   readonly seen: RowSet
-  /** Commits pending unchanged batches. Returns the totals, and their text in the destination. The caller has the mutex. */
-  readonly stored: Effect.Effect<{ readonly totals: ScanTotals; readonly text: string }, SinkError>
-  /** Replaces the totals, after a pass has stored the corrected ones with this text. */
-  readonly correct: (totals: ScanTotals, text: string) => void
-  /** Makes the scan read its totals from the destination again, because it is unknown which ones are stored. */
+  /** Commits pending unchanged batches, so that the stored totals are the latest ones. The caller has the mutex. */
+  readonly flush: Effect.Effect<unknown, SinkError>
+  /** Makes the scan read its totals from the destination again, because a pass may have corrected them there. */
   readonly invalidate: () => void
 }
 

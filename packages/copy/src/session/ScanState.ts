@@ -14,8 +14,6 @@ export const maxPendingRecords = 5000
 /** The state of an open scan. */
 export interface ScanState {
   readonly totals: ScanTotals.ScanTotals
-  /** The text of the totals in the destination. */
-  readonly storedTotals: string
   /** Whether a pass may have corrected the stored totals, so that they are read again. */
   readonly isOutdated: boolean
   readonly findings: ScanTotals.Findings
@@ -31,11 +29,10 @@ export interface ScanState {
 }
 
 export const begun = (
-  { resumeAt, storedTotals, totals }: Pick<OpenScan, "resumeAt" | "storedTotals" | "totals">,
+  { resumeAt, totals }: Pick<OpenScan, "resumeAt" | "totals">,
   headEnd: ReadonlySet<number>
 ): ScanState => ({
   totals,
-  storedTotals,
   isOutdated: false,
   findings: ScanTotals.noFindings,
   headEnd,
@@ -81,13 +78,8 @@ const afterHeadEnd = (
   return { findings: { ...findings, behindHead }, hasPassedHeadEnd: hasPassed }
 }
 
-/** Returns the state after a commit has stored this text of the totals. */
-export const afterCommit = (state: ScanState, storedTotals: string): ScanState => ({
-  ...state,
-  storedTotals,
-  claim: undefined,
-  pendingRecords: undefined
-})
+/** Returns the state after a commit. */
+export const afterCommit = (state: ScanState): ScanState => ({ ...state, claim: undefined, pendingRecords: undefined })
 
 /** Returns the state of a scan that begins again at the first page. The written rows stay, so their counts stay too. */
 export const restarted = (state: ScanState): ScanState => {
@@ -101,11 +93,3 @@ export const restarted = (state: ScanState): ScanState => {
     pendingRecords: undefined
   }
 }
-
-/** Returns the state after the totals were read from the destination, or a pass has corrected them there. */
-export const withTotals = (state: ScanState, totals: ScanTotals.ScanTotals, storedTotals: string): ScanState => ({
-  ...state,
-  totals,
-  storedTotals,
-  isOutdated: false
-})

@@ -2,7 +2,6 @@
  * A pass over a list: head or window. It writes new and changed records as a scan does. It may change a row that the running full
  * scan has seen. Then the same transaction corrects the totals of that scan, so that its certificate stays right.
  */
-import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { layoutOf } from "../plan/Columns.ts"
 import { amountsOfText, type Plan, plan, type RowWrite } from "../plan/Plan.ts"
@@ -10,9 +9,8 @@ import { RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
 import type { OwnerClaim, PassKind, Session, SinkError } from "../port/Sink.ts"
 import { bindingOf } from "../store/PersonalBinding.ts"
-import type { PassCommit, Store } from "../store/Store.ts"
+import type { PassCommit } from "../store/Store.ts"
 import { requestText, timestamp } from "./NextScan.ts"
-import type { OpenFullScan } from "./OpenList.ts"
 import {
   commitBatch,
   type FoundSlice,
@@ -140,86 +138,58 @@ const write = Effect.fnUntraced(function*(
   slice: FoundSlice,
   { totals, ...planned }: Plan
 ): Effect.fn.Return<boolean, SinkError> {
-  const { firstRow, kind, list, request, shared, startedAt, state, store } = pass
-  const commit: Omit<PassCommit, "now"> = {
-    list,
-    source: request.source,
-    personal: bindingOf(request),
-    plan: planned,
-    owner: state.claim,
-    pass: {
-      scan: pass.scan,
-      kind,
-      request: requestText(request),
-      startedAt,
-      firstRow,
-      totals: ScanTotals.toJson(totals)
-    }
-  }
-  const full = shared.full ?? (yield* storedFullScan(store, list))
+  const { firstRow, kind, list, request, scan, shared: { full }, startedAt, state, store } = pass
+  const seen = full?.seen ?? (yield* seenByInterrupted(pass))
   // As a scan does: other rows would get the numbers of removed rows that the full scan has seen.
-  if (full !== undefined && full.seen.highest >= slice.nextRow) return yield* rowsRemoved(pass)
-  const changed = planned.writes.filter(({ isNew, row }) => !isNew && full?.seen.has(row) === true)
-  const committed = full === undefined || changed.length === 0
-    ? yield* store.commitPass({ ...commit, now: yield* timestamp })
-    : yield* commitCorrected(store, { full, commit, changed, slice })
+  if (seen.highest >= slice.nextRow) return yield* rowsRemoved(pass)
+  const changed = planned.writes.filter(({ isNew, row }) => !isNew && seen.has(row))
+  const correction = changed.length === 0 ? undefined : yield* correctionOf(pass, slice, changed)
+  const committed = yield* Effect.ensuring(
+    store.commitPass({
+      list,
+      source: request.source,
+      personal: bindingOf(request),
+      now: yield* timestamp,
+      plan: planned,
+      owner: state.claim,
+      pass: { scan, kind, request: requestText(request), startedAt, firstRow, totals: ScanTotals.toJson(totals) },
+      correction
+    }),
+    Effect.sync(() => correction === undefined ? undefined : full?.invalidate())
+  )
   if (committed === "outdated") return false
   pass.scan = committed
   return true
 })
-/** A commit that changes rows which the running full scan has seen. */
-interface SeenChange {
-  readonly full: OpenFullScan
-  readonly commit: Omit<PassCommit, "now">
-  readonly changed: ReadonlyArray<RowWrite>
-  readonly slice: FoundSlice
-}
 
-/** Commits changes of rows together with the totals of the full scan after them. */
-const commitCorrected = Effect.fnUntraced(function*(
-  store: Store,
-  change: SeenChange
-): Effect.fn.Return<number | "outdated", SinkError> {
-  const { commit, full } = change
-  const { text, totals: before } = yield* full.stored
-  const totals = correctedTotals(change, before)
-  const correction = { scan: full.scan, before: text, totals: ScanTotals.toJson(totals) }
-  const committed = yield* Effect.onError(
-    store.commitPass({ ...commit, now: yield* timestamp, correction }),
-    () => Effect.sync(full.invalidate)
-  )
-  if (committed === "outdated") full.invalidate()
-  else full.correct(totals, correction.totals)
-  return committed
-})
+/** Returns the stored full scan that is running, or was interrupted so that the next run resumes it. */
+const runningScan = ({ list, store }: RunningPass) =>
+  Effect.map(store.scans(list, ""), (scans) => scans.find((scan) => scan.state === "running"))
 
-/** Returns the running full scan in the destination, if it is not open: it was interrupted, and the next run resumes it. */
-const storedFullScan = Effect.fnUntraced(function*(
-  store: Store,
-  list: Lists.AnyList
-): Effect.fn.Return<OpenFullScan | undefined, SinkError> {
-  const running = (yield* store.scans(list, "")).find((scan) => scan.state === "running")
-  if (running === undefined) return undefined
-  const { scan, totals: text } = running
-  return {
-    scan,
-    seen: new RowSet(yield* store.seen([scan])),
-    stored: Effect.map(ScanTotals.ofScan(store, running), (totals) => ({ totals, text })),
-    correct: () => {},
-    invalidate: () => {}
-  }
-})
+/** Returns the rows that the interrupted full scan has seen, if there is one. */
+const seenByInterrupted = (pass: RunningPass) =>
+  Effect.flatMap(runningScan(pass), (running) =>
+    running === undefined
+      ? Effect.succeed(new RowSet())
+      : Effect.map(pass.store.seen([running.scan]), (pieces) => new RowSet(pieces)))
 
-/** Returns the totals of a scan that has seen these rows, after the rows have changed. */
-const correctedTotals = (
-  { changed, commit: { list }, slice: { stored, texts } }: SeenChange,
-  totals: ScanTotals.ScanTotals
-): ScanTotals.ScanTotals => {
+/** Returns the totals of the running full scan before and after changes of rows that it has seen. */
+const correctionOf = Effect.fnUntraced(function*(
+  pass: RunningPass,
+  { stored, texts }: FoundSlice,
+  changed: ReadonlyArray<RowWrite>
+): Effect.fn.Return<PassCommit["correction"], SinkError> {
+  const { list, shared, store } = pass
+  if (shared.full !== undefined) yield* shared.full.flush
+  const scan = yield* runningScan(pass)
+  if (scan === undefined) return yield* rowsRemoved(pass)
   const layout = layoutOf(list)
+  const totals = yield* ScanTotals.ofScan(store, scan)
   const running = new ScanTotals.RunningTotals(layout.amounts, totals)
   for (const { hash, id, raw, row } of changed) {
     running.remove(stored.get(id)?.hash ?? hash, amountsOfText(layout, texts.get(row) ?? raw))
     running.add(hash, amountsOfText(layout, raw))
   }
-  return { ...totals, digest: running.digest, sums: running.sums }
-}
+  const { digest, sums } = running
+  return { scan: scan.scan, before: scan.totals, totals: ScanTotals.toJson({ ...totals, digest, sums }) }
+})

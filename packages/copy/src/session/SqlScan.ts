@@ -24,7 +24,7 @@ interface OpenedScan {
   readonly session: Session
   /** Commits pending unchanged batches. */
   readonly flush: Effect.Effect<unknown, SinkError>
-  /** Commits pending unchanged batches, unless that takes too long. From then on, passes correct the stored totals. */
+  /** Commits pending unchanged batches, unless that takes too long. From then on, passes do not use the session. */
   readonly close: (timeout: Duration.Input) => Effect.Effect<void>
 }
 
@@ -78,24 +78,18 @@ interface RunningScan extends OpenSession<ScanState.ScanState> {
 }
 
 const asFullScan = (scan: RunningScan): OpenFullScan => ({
-  scan: scan.opened.scan,
   seen: scan.opened.seen,
-  stored: Effect.andThen(refresh(scan), flush(scan)).pipe(
-    Effect.map(() => ({ totals: scan.state.totals, text: scan.state.storedTotals })),
-    // This session can never commit again, so passes use what is stored.
-    Effect.tapError(({ reason }) =>
-      reason._tag === "PersonalDataChanged" ? Effect.sync(() => detach(scan)) : Effect.void
-    )
+  // If personal data has changed, this session can never commit again, so passes use what is stored.
+  flush: Effect.tapError(
+    flush(scan),
+    ({ reason }) => reason._tag === "PersonalDataChanged" ? Effect.sync(() => detach(scan)) : Effect.void
   ),
-  correct: (totals, text) => {
-    scan.state = ScanState.withTotals(scan.state, totals, text)
-  },
   invalidate: () => {
     scan.state = { ...scan.state, isOutdated: true }
   }
 })
 
-/** From now on, passes correct the stored totals instead of those of this session. */
+/** From now on, passes do not flush this session before they correct the stored totals. */
 const detach = ({ full, shared }: RunningScan): void => {
   if (shared.full === full) shared.full = undefined
 }
@@ -162,7 +156,7 @@ const write = (scan: RunningScan, commit: Pick<Commit, "plan" | "checkpoint" | "
       }),
       (committed) => {
         if (committed === "outdated") return committed
-        scan.state = ScanState.afterCommit(scan.state, totals)
+        scan.state = ScanState.afterCommit(scan.state)
         seen.markStored()
         return committed
       }
@@ -178,7 +172,7 @@ const readTotals = Effect.fnUntraced(function*(scan: RunningScan): Effect.fn.Ret
   yield* store.takeOver(list.label)
   const stored = (yield* store.scansFrom(list, opened.scan)).find((row) => row.scan === opened.scan)
   if (stored === undefined) return yield* rowsRemoved(scan)
-  scan.state = ScanState.withTotals(scan.state, yield* ScanTotals.ofScan(store, stored), stored.totals)
+  scan.state = { ...scan.state, totals: yield* ScanTotals.ofScan(store, stored), isOutdated: false }
 })
 
 /** Commits pending unchanged batches. */

@@ -3,18 +3,11 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { hashed, type Plan } from "../../src/plan/Plan.ts"
 import * as ScanTotals from "../../src/plan/ScanTotals.ts"
-import {
-  afterCommit,
-  afterSlice,
-  begun,
-  maxPendingRecords,
-  restarted,
-  withTotals
-} from "../../src/session/ScanState.ts"
+import { afterCommit, afterSlice, begun, maxPendingRecords, restarted } from "../../src/session/ScanState.ts"
 import type { FoundSlice } from "../../src/session/Slices.ts"
 import { recordOf } from "./Batches.ts"
 
-const start = begun({ resumeAt: "start", storedTotals: "{}", totals: ScanTotals.none }, new Set())
+const start = begun({ resumeAt: "start", totals: ScanTotals.none }, new Set())
 const pending = { ...start, checkpoint: "before", pendingRecords: 3 }
 
 const record = (id: string) => hashed(recordOf(Lists.payoutRequests, id, `{"id":"${id}"}`))
@@ -71,7 +64,6 @@ describe("the state of a scan after a batch", () => {
     assert.deepStrictEqual([after.checkpoint, after.pendingRecords], [checkpoint, pendingRecords])
     assert.strictEqual(after.totals.counts.pages, 1)
     assert.deepStrictEqual(after.totals.undocumented, { extra: batch.records.length })
-    assert.strictEqual(after.storedTotals, before.storedTotals)
   })
 
   it.each([
@@ -98,8 +90,8 @@ describe("the state of a scan", () => {
   const claim = { key: undefined, merchants: ["a"], isFirst: false }
 
   it("has nothing pending and no claim after a commit", () => {
-    const after = afterCommit({ ...pending, claim }, "stored")
-    assert.deepStrictEqual(after, { ...pending, claim: undefined, pendingRecords: undefined, storedTotals: "stored" })
+    const after = afterCommit({ ...pending, claim })
+    assert.deepStrictEqual(after, { ...pending, claim: undefined, pendingRecords: undefined })
   })
 
   it("keeps the counts of its rows, but not those of its records, if it begins again", () => {
@@ -114,11 +106,5 @@ describe("the state of a scan", () => {
       undefined,
       false
     ])
-  })
-
-  it("is current again with the totals that a pass has stored", () => {
-    const totals = { ...ScanTotals.none, digest: 1n }
-    const after = withTotals({ ...start, isOutdated: true }, totals, "stored")
-    assert.deepStrictEqual(after, { ...start, totals, storedTotals: "stored" })
   })
 })
