@@ -24,15 +24,7 @@ import {
   probe
 } from "./Evidence.ts"
 import { charactersIn, type PageBatch, recordsIn } from "./PageBatch.ts"
-import {
-  addMerchants,
-  type Fingerprint,
-  idsDecide,
-  isOwn,
-  maxMerchants,
-  noteCertain,
-  noteCommit
-} from "./SourceGuard.ts"
+import { addMerchants, type Fingerprint, idsDecide, isOwn, maxMerchants, noteCertain } from "./SourceGuard.ts"
 
 /** The maximum total length of the buffered texts. If they are longer, the guard decides before it has 1,000 records. */
 const maxBufferedCharacters = 4 * 1024 * 1024
@@ -77,7 +69,11 @@ export const makeGuard = (scan: GuardedScan): MerchantGuard => {
         return claim
       })
     },
-    noteCommit: (records) => noteCommit(scan, records)
+    noteCommit: (records) => {
+      const { kind, list: { label, name }, source: { committed } } = scan
+      const id = `${name} ${kind}`
+      committed.set(id, { label, records: (committed.get(id)?.records ?? 0) + records })
+    }
   }
 }
 

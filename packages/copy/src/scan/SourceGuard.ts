@@ -48,19 +48,6 @@ export const forgetDecisions = ({ accepted, certain, known }: SourceGuard): void
   certain.clear()
 }
 
-/** Notes what a scan or pass of a list has committed. */
-export const noteCommit = (
-  { kind, list: { label, name }, source: { committed } }: {
-    readonly list: Lists.AnyList
-    readonly kind: ScanKind
-    readonly source: SourceGuard
-  },
-  records: number
-): void => {
-  const id = `${name} ${kind}`
-  committed.set(id, { label, records: (committed.get(id)?.records ?? 0) + records })
-}
-
 /** Forgets what the last scan or pass of a list has committed, because the next one begins, or because it is complete. */
 export const forgetCommits = ({ committed }: SourceGuard, list: Lists.ListName, kind: ScanKind): void => {
   committed.delete(`${list} ${kind}`)

@@ -1,4 +1,7 @@
-/** Reads the stored rows of batches, and commits batches with records whose content a database may reject. */
+/**
+ * Commits the batches of scans and passes: reads the stored rows, has the session plan and write, and does both again if the rows
+ * have changed since. A batch is divided if the database rejects the content of a record.
+ */
 import { isJson, type Lists } from "@payments/core"
 import { Cause, Effect, Option } from "effect"
 import { layoutOf } from "../plan/Columns.ts"

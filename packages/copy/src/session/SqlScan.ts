@@ -116,25 +116,16 @@ const commitPlan = Effect.fnUntraced(function*(
   planned: Plan
 ): Effect.fn.Return<boolean, SinkError> {
   const now = yield* timestamp
-  const end = checkpoint === null ? yield* conclude(scan, now) : undefined
-  const committed = yield* write(scan, {
-    plan: planned,
-    checkpoint: checkpoint ?? undefined,
-    now,
-    ...end === undefined ? {} : { end }
-  })
+  if (checkpoint !== null) return (yield* write(scan, { plan: planned, checkpoint, now })) === "whole"
+  const { end, heldBack } = yield* concludeScan({ ...scan, totals: scan.state.totals, now })
+  scan.state = { ...scan.state, findings: { ...scan.state.findings, missing: end.missing.length, heldBack } }
+  const committed = yield* write(scan, { plan: planned, checkpoint: undefined, now, end })
   if (committed === "rowsRemoved") return yield* rowsRemoved(scan)
-  if (committed === "outdated" || end === undefined) return committed === "whole"
+  if (committed === "outdated") return false
   detach(scan)
   if (scan.isFull) scan.shared.completeFullScan(scan.opened.scan)
   return true
 })
-
-const conclude = (scan: RunningScan, now: string) =>
-  Effect.map(concludeScan({ ...scan, totals: scan.state.totals, now }), ({ end, heldBack }) => {
-    scan.state = { ...scan.state, findings: { ...scan.state.findings, missing: end.missing.length, heldBack } }
-    return end
-  })
 
 /** Writes a commit with the present totals. */
 const write = (scan: RunningScan, commit: Pick<Commit, "plan" | "checkpoint" | "now" | "end" | "restart">) =>
@@ -175,28 +166,27 @@ const readTotals = Effect.fnUntraced(function*(scan: RunningScan): Effect.fn.Ret
   scan.state = { ...scan.state, totals: yield* ScanTotals.ofScan(store, stored), isOutdated: false }
 })
 
+/** Writes a commit without a batch. */
+const writeState = (scan: RunningScan, commit: Pick<Commit, "checkpoint" | "end" | "restart">) =>
+  Effect.flatMap(timestamp, (now) => write(scan, { plan: emptyPlan, now, ...commit }))
+
 /** Commits pending unchanged batches. */
 const flush = (scan: RunningScan): Effect.Effect<unknown, SinkError> =>
   Effect.suspend(() => {
     const { checkpoint, pendingRecords } = scan.state
-    return pendingRecords === undefined
-      ? Effect.void
-      : Effect.flatMap(timestamp, (now) => write(scan, { plan: emptyPlan, checkpoint, now }))
+    return pendingRecords === undefined ? Effect.void : writeState(scan, { checkpoint })
   })
 
 const restart = (scan: RunningScan) =>
-  Effect.flatMap(timestamp, (now) => {
+  Effect.suspend(() => {
     scan.state = ScanState.restarted(scan.state)
     scan.opened.seen.clear()
-    return Effect.onError(
-      write(scan, { plan: emptyPlan, checkpoint: undefined, now, restart: true }),
-      () => Effect.sync(() => detach(scan))
-    )
-  })
+    return writeState(scan, { checkpoint: undefined, restart: true })
+  }).pipe(Effect.onError(() => Effect.sync(() => detach(scan))))
 
 /** Ends the scan as incomplete. */
 const giveUp = (scan: RunningScan) =>
-  Effect.flatMap(timestamp, (now) => {
-    const end = { state: "incomplete", certificate: undefined, missing: [], forget: [] } as const
-    return write(scan, { plan: emptyPlan, checkpoint: undefined, now, end })
+  writeState(scan, {
+    checkpoint: undefined,
+    end: { state: "incomplete", certificate: undefined, missing: [], forget: [] }
   }).pipe(Effect.ensuring(Effect.sync(() => detach(scan))))
