@@ -8,7 +8,7 @@ import type { Sink } from "../port/Sink.ts"
 /** About a hundred pages of an ordinary service. */
 const maxCharacters = 8 * 1024 * 1024
 
-/** The text that one traversal has read but not written. */
+/** The text that one reading has not written yet. */
 export interface Backlog {
   /** Adds characters and waits until the backlog is below the limit. One page may exceed the limit, but no second one. */
   readonly add: (characters: number) => Effect.Effect<void>
@@ -23,7 +23,7 @@ interface Shared {
 
 const backlogs = new WeakMap<Sink["Service"], Shared>()
 
-/** Returns a traversal's share of the destination's backlog. Closing the scope removes the remaining characters. */
+/** Returns the share of one reading in the destination's backlog. Closing the scope removes the remaining characters. */
 export const backlogOf = (sink: Sink["Service"]): Effect.Effect<Backlog, never, Scope.Scope> =>
   Effect.suspend(() => {
     const shared = backlogs.get(sink) ?? { characters: 0, room: Latch.makeUnsafe(true) }

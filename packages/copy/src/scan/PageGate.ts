@@ -15,7 +15,7 @@ export interface PageGate {
   readonly commit: (pages: number) => void
   /** Lets the full scan request the pages that its merchant guard needs to decide, even if a pass waits. */
   readonly requireMore: () => void
-  /** Discards the remaining requested pages, because the traversal or the whole full scan has ended. */
+  /** Discards the remaining requested pages, because the reading of pages or the whole full scan has ended. */
   readonly clear: () => void
   /** Runs a pass as soon as the full scan has committed its pages. */
   readonly withPass: <A, E, R>(pass: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>

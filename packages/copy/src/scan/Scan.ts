@@ -2,10 +2,6 @@
  * A scan is one complete traversal of a list into a destination, up to the null cursor. If a run is killed, the next one
  * resumes after the last committed page.
  */
-/**
- * A scan is one complete traversal of a list into a destination, up to the null cursor. If a run is killed, the next one
- * resumes after the last committed page.
- */
 import { Lists, Monotonic, PaymentsApi, type PaymentsError } from "@payments/core"
 import { Duration, Effect, Result, Scope, Semaphore } from "effect"
 import { scanDefaults } from "../port/ScanDefaults.ts"
