@@ -128,7 +128,7 @@ const runPass = Effect.fn("Export.pass")(function*(
   const api = yield* PaymentsApi
   const sink = yield* Sink
   const { inspect, location, passes } = sink
-  const emptyPass = { kind, list: list.name, retries: 0, elapsed: Duration.zero, ...countsIn(ScanTotals.none.counts) }
+  const emptyPass = { kind, list: list.name, ...countsIn(ScanTotals.none.counts), retries: 0, elapsed: Duration.zero }
   if (passes === undefined || inspect === undefined) return emptyPass
   const personal = yield* openPersonal({ location, personal: inspect.personal }, rule)
   const session = yield* passes.begin(list, kind, { ...request, personal: personal.binding })
@@ -163,7 +163,7 @@ const runPass = Effect.fn("Export.pass")(function*(
   yield* pass.end
   forgetCommits(source, name, kind)
   const elapsed = Duration.millis((yield* Monotonic.millis) - startedAt)
-  return { kind, list: name, retries, elapsed, ...countsIn(yield* session.progress) }
+  return { kind, list: name, ...countsIn(yield* session.progress), retries, elapsed }
 }, Effect.scoped)
 
 const countsIn = ({ inserted, pages, quarantined, records, returned, updated }: Counts): PassCounts => ({
