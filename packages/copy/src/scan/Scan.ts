@@ -16,7 +16,7 @@ import {
   SinkError,
   WrongSetting
 } from "../port/Sink.ts"
-import { type OpenPersonal, openPersonal, whilePersonalDataChanges } from "../rule/OpenPersonal.ts"
+import { openPersonal, type Redactor, whilePersonalDataChanges } from "../rule/OpenPersonal.ts"
 import { keepAll, type PersonalRule } from "../rule/Rule.ts"
 import { makePageGate, type PageGate } from "./PageGate.ts"
 import { headPass, type PassBegun, type PassContext, type PassSummary, windowPass } from "./Passes.ts"
@@ -265,7 +265,9 @@ const scanOnce = Effect.fnUntraced(function*(
   const startedAt = yield* Monotonic.millis
   const { inspect, location } = sink
   const personal = yield* openPersonal({ location, personal: inspect?.personal }, options.personal ?? keepAll)
-  if (part !== undefined && personal.binding !== undefined) yield* requireKept(location, list, part, personal)
+  if (part !== undefined && personal.binding !== undefined) {
+    yield* requireKept(location, part, personal.redactorOf(list))
+  }
   const request = { ...requestOf(api, task), personal: personal.binding }
   const { limit, rebind = false } = request
   const scope = yield* Effect.scope
@@ -316,9 +318,9 @@ const scanOnce = Effect.fnUntraced(function*(
 }, Effect.scoped)
 
 /** Fails if the destination must not have the value of the part: a stored scan and its checkpoint contain it. */
-const requireKept = (location: string, list: Lists.AnyList, { field, value }: Part, { redactorOf }: OpenPersonal) => {
+const requireKept = (location: string, { field, value }: Part, { redact }: Redactor) => {
   const text = JSON.stringify({ [field]: value })
-  if (redactorOf(list).redact(text).text === text) return Effect.void
+  if (redact(text).text === text) return Effect.void
   const problem =
     `its rule for personal data does not keep ${field}, or a person with one of the values was erased, and the scan of a part is stored with its value. Export the whole list, or parts by another field.`
   return Effect.fail(new SinkError({ location, reason: new WrongSetting({ problem }) }))

@@ -33,7 +33,7 @@ export const concludeScan = Effect.fnUntraced(function*(
   )
   const { heldBack, missing } = part === "" && withoutId === 0 ? yield* findMissing(ending, older, whole) : noneMissing
   // When parts overlap and a record repeats, its first value is unknown, so the totals cannot be certified.
-  if (part !== "" && repeats > 0 && (yield* overlapsOtherPart(store, since, part, seen))) {
+  if (part !== "" && repeats > 0 && (yield* overlapsOtherPart(ending, since))) {
     return { end: { state: "complete", certificate: undefined, missing, forget }, heldBack }
   }
   const certificate = Certificate.toJson(certificateWith({
@@ -75,21 +75,25 @@ const findMissing = Effect.fnUntraced(function*(
   if (newlyUnseen.length > maxMissing) return { missing: [], heldBack: newlyUnseen.length }
   const missing = whole === undefined || shared.hasPassWithoutId
     ? []
-    : yield* unseenSince(store, older.filter((earlier) => earlier.scan !== scan), whole, newlyUnseen)
+    // Only rows that existed before the previous complete scan began have been unseen twice.
+    : yield* unseenSince(
+      store,
+      older.filter((earlier) => earlier.scan !== scan),
+      newlyUnseen.filter((row) => row < whole.firstRow)
+    )
   return { missing, heldBack: 0 }
 })
 
 /**
- * Returns the unseen rows that existed before the previous complete scan of the whole list began, and that none of the scans
- * since has seen. If one of these scans returned a record without an id, it returns none: the record may belong to any row.
+ * Returns the rows that none of these scans has seen. If one of them returned a record without an id, it returns none: the record
+ * may belong to any row.
  */
 const unseenSince = Effect.fnUntraced(function*(
   store: Store,
   scans: ReadonlyArray<ScanRow>,
-  previous: ScanRow,
   unseen: ReadonlyArray<number>
 ): Effect.fn.Return<ReadonlyArray<number>, SinkError> {
-  let missing = unseen.filter((row) => row < previous.firstRow)
+  let missing = unseen
   for (const earlier of scans) {
     if (missing.length === 0) return []
     const { counts } = yield* ScanTotals.ofScan(store, earlier)
@@ -102,11 +106,10 @@ const unseenSince = Effect.fnUntraced(function*(
 
 /** Whether a scan of another part has written rows, and has seen one of these rows or may have seen one. */
 const overlapsOtherPart = Effect.fnUntraced(function*(
-  store: Store,
-  scans: ReadonlyArray<ScanRow>,
-  part: string,
-  seen: RowSet
+  { opened: { seen }, request, store }: EndingScan,
+  scans: ReadonlyArray<ScanRow>
 ): Effect.fn.Return<boolean, SinkError> {
+  const part = partOf(request)
   for (const other of scans) {
     if (other.part === "" || other.part === part) continue
     const totals = yield* ScanTotals.ofScan(store, other)
