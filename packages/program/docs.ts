@@ -7,7 +7,7 @@ import { Lists } from "@payments/core"
 import { SchemaAST } from "effect"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { settingMeanings } from "./src/settings/Settings.ts"
+import { variableMeaning, variables } from "./src/settings/Variables.ts"
 import { ClusterTable, jsonSchema, SourceSettings, SourcesFile } from "./src/sources/SourceSchema.ts"
 
 const docs = join(import.meta.dirname, "../../docs")
@@ -35,10 +35,22 @@ const rowsOf = (ast: SchemaAST.AST, prefix = ""): ReadonlyArray<string> =>
     ])
     : []
 
+/** The order of the variables. Others follow these. */
+const order =
+  `BASE_URL INVOICES_BASE_URL API_KEY API_KEY_FILE INVOICES_API_KEY INVOICES_API_KEY_FILE ACCOUNT INVOICE_PARAMS
+  MAX_REQUESTS_PER_SECOND UNCHECKED_FILTERS TRACE_HEADERS CONFIG SOURCE TO RATE_LIMIT_STORE EVERY ONCE HOST PORT ALLOW_HOST
+  TOKEN_FILE LOG_FORMAT CLUSTER CLUSTER_PREFIX RUNNER PATIENCE ON_LOCKED IGNORE_FIELD PERSONAL OMIT PSEUDONYMIZE KEEP
+  UNDOCUMENTED PERSONAL_KEY PERSONAL_KEY_FILE MISSING_LIMIT`.split(/\s+/)
+
+const inOrder = (names: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const place = (name: string) => (order.indexOf(name.replace("PAYMENTS_", "")) + names.length) % names.length
+  return names.toSorted((one, other) => place(one) - place(other))
+}
+
 const page = (): string =>
   `# Settings
 
-<!-- made by \`npm run docs\` from packages/program/src/sources/SourceSchema.ts and packages/program/src/settings/Settings.ts -->
+<!-- made by \`npm run docs\` from packages/program/src/settings/SettingTable.ts -->
 
 Both programs read the sources file or the environment. [How they are used together](configuration.md#which-settings-are-there)
 
@@ -81,7 +93,7 @@ ${rowsOf(SourceSettings.ast).join("\n")}
 
 | variable | meaning |
 | --- | --- |
-${Object.entries(settingMeanings).map(([name, meaning]) => `| \`${name}\` | ${meaning} |`).join("\n")}
+${inOrder(variables).map((name) => `| \`${name}\` | ${variableMeaning(name)} |`).join("\n")}
 `
 
 const personalDataPage = (): string =>

@@ -2,17 +2,18 @@
 import { Destination, Sink } from "@payments/copy"
 import { makeKeyFile, type PaymentsApi, PaymentsConfig, PaymentsConfigError } from "@payments/core"
 import {
+  allSettings,
   checkAll,
   isLoopback,
   listenProblem,
   Metrics,
   type ProgramError,
-  scanFlags,
-  setting,
-  type SettingParser,
-  textFlag,
+  settingFlag,
+  settingFlags,
+  settingGiven,
   toFlag,
-  usage
+  usage,
+  valueGiven
 } from "@payments/program"
 import {
   type ClusterFlags,
@@ -32,33 +33,19 @@ import { runForever, runOnce, type WorkerOptions } from "./loop/Worker.ts"
 import { routes as pageRoutes } from "./page/StatusPage.ts"
 import { type Access, guard } from "./state/Access.ts"
 import { routes as healthRoutes } from "./state/Health.ts"
-import { layer as logLayer, type LogFormat } from "./state/Log.ts"
+import { layer as logLayer } from "./state/Log.ts"
 import { Status } from "./state/Status.ts"
 import * as Telemetry from "./state/WorkerTelemetry.ts"
 
-const configFlag = textFlag(
-  "config",
-  "FILE",
-  "the sources file; default: the environment if PAYMENTS_BASE_URL is set, else payments/payments.toml in the configuration folder (PAYMENTS_CONFIG)"
+const configFlag = settingFlag(
+  allSettings.program.config,
+  "the sources file; default: the environment if PAYMENTS_BASE_URL is set, else payments/payments.toml in the configuration folder"
 )
 
 /** The flags of a cluster. */
 const clusterFlags = {
-  cluster: textFlag(
-    "cluster",
-    "URL",
-    "share the sources with other workers through this PostgreSQL database, postgres://HOST/DATABASE (PAYMENTS_CLUSTER)"
-  ),
-  clusterPrefix: textFlag(
-    "cluster-prefix",
-    "NAME",
-    "the beginning of the names of the cluster's tables; default payments (PAYMENTS_CLUSTER_PREFIX)"
-  ),
-  runner: textFlag(
-    "runner",
-    "NAME",
-    "the name of this worker in the cluster; default: the names of host and process (PAYMENTS_RUNNER)"
-  )
+  ...settingFlags(allSettings.cluster, "payments-worker"),
+  runner: settingFlag(allSettings.worker.runner)
 }
 
 const flags = {
@@ -68,54 +55,16 @@ const flags = {
     Flag.withDescription("scan each list once, then exit; no HTTP server (PAYMENTS_ONCE=true)"),
     Flag.withDefault(false)
   ),
-  every: textFlag(
-    "every",
-    "DURATION",
-    "the time between the starts of two full scans, at least 1s; default 5m (PAYMENTS_EVERY)"
-  ),
-  ...scanFlags,
+  ...settingFlags(allSettings.source, "payments-worker"),
   ...clusterFlags,
-  host: textFlag("host", "HOST", "the address of the HTTP server; default 127.0.0.1 (PAYMENTS_HOST)"),
-  allowHost: textFlag(
-    "allow-host",
-    "HOSTS",
-    "names and addresses by which others reach the HTTP server, besides those of this machine (PAYMENTS_ALLOW_HOST)"
-  ),
-  tokenFile: textFlag(
-    "token-file",
-    "FILE",
-    "a file with the token that the status page and the metrics then need (PAYMENTS_TOKEN_FILE)"
-  ),
-  port: textFlag("port", "PORT", "the port of the HTTP server; 0 selects a free port; default 9464 (PAYMENTS_PORT)"),
-  logFormat: textFlag("log-format", "json|text", "the format of the log on stdout; default json (PAYMENTS_LOG_FORMAT)")
-}
-
-const text: SettingParser<string> = { expected: "text", parse: (given) => given === "" ? undefined : given }
-
-const yesOrNo: SettingParser<boolean> = {
-  expected: "true or false",
-  parse: (given) => given === "true" ? true : given === "false" ? false : undefined
-}
-
-const port: SettingParser<number> = {
-  expected: "a whole number from 0 to 65535",
-  parse: (given) => /^\d{1,5}$/.test(given) && Number(given) <= 65_535 ? Number(given) : undefined
-}
-
-const hosts: SettingParser<ReadonlyArray<string>> = {
-  expected: "names or addresses without http://, separated by commas",
-  parse: (given) => {
-    const names = given.split(",").map((name) => name.trim())
-    return names.every((name) => /^[\w.:[\]-]+$/.test(name)) ? names : undefined
-  }
+  ...settingFlags(allSettings.worker, "payments-worker")
 }
 
 /** Reads the token of the HTTP server, if a file is named. */
 const tokenOf = Effect.fnUntraced(function*(flag: string | undefined, fs: FileSystem.FileSystem) {
-  const path = yield* setting({ name: "token-file", text: flag }, "PAYMENTS_TOKEN_FILE", text)
-  if (path === undefined) return undefined
-  const name = flag === undefined ? "PAYMENTS_TOKEN_FILE" : "--token-file"
-  const found = yield* makeKeyFile(fs, name, path).read
+  const file = yield* settingGiven(allSettings.worker.token_file, flag)
+  if (file === undefined) return undefined
+  const found = yield* makeKeyFile(fs, file.from, file.value).read
   const problem = "problem" in found
     ? found.problem
     : /^[!-~]{16,}$/.test(Redacted.value(found.value))
@@ -123,16 +72,8 @@ const tokenOf = Effect.fnUntraced(function*(flag: string | undefined, fs: FileSy
     : "names a file without a usable token: 16 or more letters, digits or signs. Make one: openssl rand -hex 32"
   return "value" in found && problem === undefined
     ? found.value
-    : yield* new PaymentsConfigError({ problems: [{ setting: name, problem: problem ?? "cannot be used" }] })
+    : yield* new PaymentsConfigError({ problems: [{ setting: file.from, problem: problem ?? "cannot be used" }] })
 })
-
-const logFormat: SettingParser<LogFormat> = {
-  expected: "json or text",
-  parse: (given) => given === "json" || given === "text" ? given : undefined
-}
-
-const logFormatOf = (flag: string | undefined) =>
-  setting({ name: "log-format", text: flag }, "PAYMENTS_LOG_FORMAT", logFormat)
 
 /** What the worker depends on. */
 export interface Services<R> {
@@ -181,11 +122,11 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
         single: isSingle(given),
         cluster: Effect.flatMap(isSingle(given), (once) =>
           once || Result.isFailure(loaded) ? Effect.undefined : clusterOf(loaded.success, given)),
-        format: logFormatOf(given.logFormat),
-        host: setting({ name: "host", text: given.host }, "PAYMENTS_HOST", text),
-        allowed: setting({ name: "allow-host", text: given.allowHost }, "PAYMENTS_ALLOW_HOST", hosts),
+        format: valueGiven(allSettings.worker.log_format, given.logFormat),
+        host: valueGiven(allSettings.worker.host, given.host),
+        allowed: valueGiven(allSettings.worker.allow_host, given.allowHost),
         token: tokenOf(given.tokenFile, fs),
-        listenOn: setting({ name: "port", text: given.port }, "PAYMENTS_PORT", port),
+        listenOn: valueGiven(allSettings.worker.port, given.port),
         personal: isFromEnvironment && Result.isSuccess(loaded)
           ? Effect.forEach(loaded.success.sources, ({ personal }) =>
             personal)
@@ -231,7 +172,7 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
       )
     }, (effect, given) =>
       // The settings are read before telemetry starts. Their warnings belong into the log too.
-      logFormatOf(given.logFormat).pipe(
+      valueGiven(allSettings.worker.log_format, given.logFormat).pipe(
         Effect.orElseSucceed(() => undefined),
         Effect.flatMap((format) => Effect.provide(Effect.scoped(effect), logLayer(format ?? "json", false)))
       ))
@@ -240,7 +181,7 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
 /** Whether the worker scans only once. A flag overrides the environment. */
 const isSingle = ({ every, once }: { readonly every: string | undefined; readonly once: boolean }) =>
   Effect.map(
-    setting({ name: "once", text: undefined }, "PAYMENTS_ONCE", yesOrNo),
+    valueGiven(allSettings.worker.once),
     (isOnce) => once || (every === undefined && isOnce === true)
   )
 
@@ -263,7 +204,7 @@ const reloadInCluster = <E, R>(
 /** Whether the environment is the only source, so that its settings have to be right at the start. */
 const isEnvironment = (config: string | undefined, loaded: Result.Result<LoadedSources, ProgramError>) =>
   Effect.map(
-    setting({ name: "config", text: config }, "PAYMENTS_CONFIG", text),
+    valueGiven(allSettings.program.config, config),
     (file) =>
       file === undefined &&
       (Result.isSuccess(loaded) ? loaded.success.file === undefined : loaded.failure._tag !== "SourcesError")

@@ -36,14 +36,15 @@ export {
   toDestination,
   toFlag
 } from "./run/DestinationFlags.ts"
-export { optionalFlag, rangeFlag, textFlag, wholeNumberFlag } from "./run/Flags.ts"
 export { isLoopback, type ListenProblem, listenProblem } from "./run/ListenProblem.ts"
 export { withCurrentNames } from "./run/OldNames.ts"
 export { handOverSignals, LogLevelFlag, run, teardown } from "./run/RunCommand.ts"
-export { chosenScanOptionsOf, scanFlags, scanOptionsOf } from "./run/ScanFlags.ts"
+export { chosenScanOptionsOf, scanFlags } from "./run/ScanFlags.ts"
 export { checkPaths } from "./settings/CheckedPaths.ts"
-export { setting, variableText } from "./settings/Setting.ts"
-export { duration, interval, type SettingParser, wholeNumber } from "./settings/SettingParser.ts"
+export { optionalFlag, rangeFlag, settingFlag, settingFlags, textFlag, wholeNumberFlag } from "./settings/Flags.ts"
+export { duration, interval, type SettingParser, wholeNumber } from "./settings/Parsers.ts"
+export { given as settingGiven, setting, valueGiven, variableText } from "./settings/Setting.ts"
+export { allSettings } from "./settings/SettingTable.ts"
 export {
   chosenBoundTo,
   chosenConfig,

@@ -163,7 +163,7 @@ const nextOf = (given: {
   readonly concurrency: string | undefined
   readonly patience: string | undefined
   readonly onLocked: string | undefined
-  readonly ignoreFields: string | undefined
+  readonly ignoreField: string | undefined
   readonly missingLimit: string | undefined
   readonly rebind: boolean
   readonly format: ResultFormat
@@ -176,7 +176,7 @@ const nextOf = (given: {
     ["concurrency", given.concurrency],
     ["patience", given.patience],
     ["on-locked", given.onLocked],
-    ["ignore-field", given.ignoreFields],
+    ["ignore-field", given.ignoreField],
     ["missing-limit", given.missingLimit],
     ["format", given.format]
   ]
@@ -198,8 +198,8 @@ const destinationFor = Effect.fnUntraced(function*(
 
 /** Returns why an export to stdout is impossible with these flags, or undefined if it is possible. */
 const conflictOf = (
-  { ignoreFields, missingLimit, onLocked, rebind }: {
-    readonly ignoreFields: string | undefined
+  { ignoreField, missingLimit, onLocked, rebind }: {
+    readonly ignoreField: string | undefined
     readonly missingLimit: string | undefined
     readonly onLocked: string | undefined
     readonly rebind: boolean
@@ -208,7 +208,7 @@ const conflictOf = (
 ): string | undefined =>
   names.length > 1
     ? "Only one list at a time can go to stdout (-), because its lines do not name their list. Name one list."
-    : rebind || [ignoreFields, missingLimit, onLocked].some((given) => given !== undefined)
+    : rebind || [ignoreField, missingLimit, onLocked].some((given) => given !== undefined)
     ? "--rebind, --on-locked, --ignore-field and --missing-limit do not apply to stdout (-). Remove them."
     : undefined
 

@@ -4,7 +4,7 @@ import { payments, runProgram, temporaryFolder } from "@payments/testkit/program
 import { Effect } from "effect"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { internalVariables, settings, unknownSettings } from "../../../../packages/program/src/settings/Settings.ts"
+import { internalVariables, unknownVariables, variables } from "../../../../packages/program/src/settings/Variables.ts"
 import manifest from "../../package.json" with { type: "json" }
 
 const root = join(import.meta.dirname, "../../../..")
@@ -37,14 +37,14 @@ describe("the settings", () => {
       )
     )
     assert.isAbove(read.length, 10)
-    assert.deepStrictEqual(read.filter((name) => !settings.includes(name) && !internalVariables.includes(name)), [])
+    assert.deepStrictEqual(read.filter((name) => !variables.includes(name) && !internalVariables.includes(name)), [])
   })
 
   it("are checked for misspelt names, except variables of Kubernetes and of tests", () => {
     assert.deepStrictEqual(
-      unknownSettings([
+      unknownVariables([
         "PATH",
-        ...settings,
+        ...variables,
         ...internalVariables,
         "PAYMENTS_SERVICE_HOST",
         "PAYMENTS_PORT_80_TCP_ADDR",

@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { parse, parseAllDocuments } from "yaml"
-import { settings } from "../../../../packages/program/src/settings/Settings.ts"
+import { variables } from "../../../../packages/program/src/settings/Variables.ts"
 import { sourcesOfFile } from "../../../../packages/program/src/sources/LoadSources.ts"
 import { startWorker } from "../loop/RunningWorker.ts"
 
@@ -48,7 +48,7 @@ describe("the deployment files", () => {
     )
     const names = [...inDockerfile, ...inKubernetes, ...inCompose, ...inUnit]
     assert.isAtLeast(names.length, 6)
-    assert.deepStrictEqual(names.filter((name) => !settings.includes(name) && !others.has(name)), [])
+    assert.deepStrictEqual(names.filter((name) => !variables.includes(name) && !others.has(name)), [])
   })
 
   it("build with the Node of the workspace", () => {

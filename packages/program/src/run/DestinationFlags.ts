@@ -2,11 +2,11 @@
 import { Destination } from "@payments/copy"
 import { Effect } from "effect"
 import { usage } from "../outcome/ProgramError.ts"
+import { textFlag } from "../settings/Flags.ts"
 import { setting, variableText } from "../settings/Setting.ts"
 import { chosenBoundTo, ChosenSource } from "../sources/ChosenSource.ts"
 import type { LoadedSource } from "../sources/LoadSources.ts"
 import type { Source } from "../sources/Source.ts"
-import { textFlag } from "./Flags.ts"
 
 /** The destination of an export. `more` is help text about further kinds of destination. */
 export const toFlag = (more = "") =>

@@ -16,8 +16,7 @@ import {
   type ProgramError,
   usage
 } from "../outcome/ProgramError.ts"
-import { unknownSettings } from "../settings/Settings.ts"
-import { emptyRuleVariables } from "../sources/RuleVariables.ts"
+import { emptyRuleVariables, unknownVariables } from "../settings/Variables.ts"
 import { helpFormatter } from "../terminal/HelpText.ts"
 import { shellWord } from "../terminal/ShellWord.ts"
 import { canColor, terminalWidth } from "../terminal/TerminalRules.ts"
@@ -39,7 +38,7 @@ export const run = <const Name extends string, Input, R, Context>(
 ) =>
   Effect.flatMap(ConfigProvider.ConfigProvider, (provider) => {
     const { args, warnings } = command.name === "payments" ? withCurrentNames(given) : { args: given, warnings: [] }
-    const notes = [...warnings, ...unknownSettings(Object.keys(environment))]
+    const notes = [...warnings, ...unknownVariables(Object.keys(environment))]
     return Effect.forEach(notes, (line) => logLine(`${command.name}: ${line}`), { discard: true }).pipe(
       Effect.andThen(runCurrent(command, args, { version, settingsCheck })),
       Effect.provideService(

@@ -1,7 +1,7 @@
 /** Reads a setting from a flag or from the environment. */
 import { Config, Effect } from "effect"
 import { usage } from "../outcome/ProgramError.ts"
-import type { SettingParser } from "./SettingParser.ts"
+import type { SettingParser } from "./Parsers.ts"
 
 /** Returns the text of an environment variable, or undefined if it is not set or empty. */
 export const variableText = (name: string): Effect.Effect<string | undefined> =>
@@ -21,3 +21,36 @@ export const setting = Effect.fnUntraced(function*<A>(
     `Invalid value for ${flag.text === undefined ? variable : `--${flag.name}`}. Expected: ${expected}`
   )
 })
+
+/** A row of the table that texts can set. */
+export interface TextSetting<A> {
+  readonly type: SettingParser<A>
+  readonly variable?: string
+  readonly flag?: readonly [name: string, metavar: string]
+}
+
+/** The value of a setting, its text, and the flag or variable that set it. */
+export interface Given<A> {
+  readonly value: A
+  readonly text: string
+  readonly from: string
+}
+
+/** Reads a setting of the table from the text of its flag, or without it from its variable. */
+export const given = Effect.fnUntraced(
+  function*<A>({ flag: [name] = ["", ""], type, variable }: TextSetting<A>, flag?: string) {
+    const text = flag ?? (variable === undefined ? undefined : yield* variableText(variable))
+    const value = yield* setting({ name, text: flag }, variable, {
+      expected: type.expected.replaceAll("`", ""),
+      parse: type.parse
+    })
+    const found: Given<A> | undefined = text === undefined || value === undefined
+      ? undefined
+      : { value, text, from: flag === undefined ? variable ?? "" : `--${name}` }
+    return found
+  }
+)
+
+/** Reads the value of a setting of the table as {@link given} does. */
+export const valueGiven = <A>(row: TextSetting<A>, flag?: string) =>
+  Effect.map(given(row, flag), (found) => found?.value)

@@ -4,37 +4,23 @@
  */
 import { type PersonalRule, printable } from "@payments/copy"
 import { PaymentsConfig } from "@payments/core"
-import { Context, Effect, FileSystem, Layer, Option } from "effect"
-import { Flag, GlobalFlag } from "effect/cli"
+import { Context, Effect, FileSystem, Layer } from "effect"
+import { GlobalFlag } from "effect/cli"
 import { closest } from "fastest-levenshtein"
 import { type ProgramError, usage } from "../outcome/ProgramError.ts"
+import { settingFlag } from "../settings/Flags.ts"
 import { existingUsualFile, namedFile, usualFile } from "../settings/Location.ts"
 import { variableText } from "../settings/Setting.ts"
+import { allSettings } from "../settings/SettingTable.ts"
 import type { LoadedSource } from "./LoadSources.ts"
-import { rateLimitStore, type SourceOverrides } from "./Overrides.ts"
 import type { ShownSetting } from "./ShownSettings.ts"
-
-const globalText = (name: string, metavar: string, description: string) =>
-  Flag.String(name).pipe(
-    Flag.withMetavar(metavar),
-    Flag.withDescription(description),
-    Flag.optional,
-    Flag.map(Option.getOrUndefined)
-  )
+import { rateLimitStore, type SourceOverrides } from "./SourceValues.ts"
 
 /** `--source`, which every command accepts. */
-export const SourceFlag = GlobalFlag.Setting("source")({
-  flag: globalText("source", "NAME", "the source in the sources file (PAYMENTS_SOURCE)")
-})
+export const SourceFlag = GlobalFlag.Setting("source")({ flag: settingFlag(allSettings.program.source) })
 
 /** `--config`, which every command accepts. */
-export const ConfigFlag = GlobalFlag.Setting("config")({
-  flag: globalText(
-    "config",
-    "FILE",
-    "the sources file; default: payments/payments.toml in the configuration folder (PAYMENTS_CONFIG)"
-  )
-})
+export const ConfigFlag = GlobalFlag.Setting("config")({ flag: settingFlag(allSettings.program.config) })
 
 /** The source that a command uses; undefined for the environment. */
 type Choice = Effect.Effect<LoadedSource | undefined, ProgramError>

@@ -7,10 +7,10 @@ import { Effect, Result } from "effect"
 import { hostname } from "node:os"
 import { resolve } from "node:path"
 import { checkAll, usage } from "../outcome/ProgramError.ts"
-import { setting } from "../settings/Setting.ts"
+import { type Given, given as givenBy, valueGiven } from "../settings/Setting.ts"
+import { allSettings } from "../settings/SettingTable.ts"
 import type { Note } from "./FileSource.ts"
 import type { Source } from "./Source.ts"
-import { runnerName, tablePrefix } from "./SourceSchema.ts"
 import type { Container } from "./Toml.ts"
 
 /** The cluster of a worker. */
@@ -73,18 +73,11 @@ export const clusterOf = Effect.fnUntraced(function*(
   flags: ClusterFlags
 ) {
   const given = yield* checkAll({
-    url: setting({ name: "cluster", text: flags.cluster }, "PAYMENTS_CLUSTER", {
-      expected: "postgres://HOST/DATABASE",
-      parse: (text) => /^postgres(ql)?:/.test(text) ? text : undefined
-    }),
-    prefix: setting(
-      { name: "cluster-prefix", text: flags.clusterPrefix },
-      "PAYMENTS_CLUSTER_PREFIX",
-      parser(tablePrefix)
-    ),
-    runner: setting({ name: "runner", text: flags.runner }, "PAYMENTS_RUNNER", parser(runnerName))
+    url: givenBy(allSettings.cluster.url, flags.cluster),
+    prefix: valueGiven(allSettings.cluster.prefix, flags.clusterPrefix),
+    runner: valueGiven(allSettings.worker.runner, flags.runner)
   })
-  const url = given.url === undefined ? inFile?.url : yield* urlOf(given.url, flags.cluster !== undefined)
+  const url = given.url === undefined ? inFile?.url : yield* urlOf(given.url)
   if (url === undefined) return undefined
   const refused = sources.flatMap(({ name, runner, to }) =>
     runner === undefined && isOfOneMachine(to)
@@ -94,23 +87,21 @@ export const clusterOf = Effect.fnUntraced(function*(
       : []
   )
   if (refused.length > 0) return yield* usage(refused.join("\n"))
-  const settings: ClusterSettings = {
+  const cluster: ClusterSettings = {
     url,
     prefix: given.prefix ?? inFile?.prefix ?? defaultPrefix,
     runner: given.runner ?? defaultRunner()
   }
-  return settings
+  return cluster
 })
 
-const parser = ({ expected, parse }: typeof runnerName) => ({ expected: expected.replaceAll("`", ""), parse })
-
-const urlOf = Effect.fnUntraced(function*(text: string, isArgument: boolean) {
-  const name = isArgument ? "--cluster" : "PAYMENTS_CLUSTER"
+const urlOf = Effect.fnUntraced(function*({ from, text }: Given<string>) {
   const parsed = parseUrl(text)
-  if (Result.isFailure(parsed)) return yield* usage(`${name}: ${parsed.failure}`)
-  if (isArgument && parsed.success.password !== undefined) {
+  if (Result.isFailure(parsed)) return yield* usage(`${from}: ${parsed.failure}`)
+  // Other users of the machine can read the arguments of a process.
+  if (from.startsWith("--") && parsed.success.password !== undefined) {
     return yield* usage(
-      `${name}: Other users of this machine can read a password in an argument. Set PGPASSWORD, PGPASSFILE or PAYMENTS_CLUSTER instead.`
+      `${from}: Other users of this machine can read a password in an argument. Set PGPASSWORD, PGPASSFILE or PAYMENTS_CLUSTER instead.`
     )
   }
   return parsed.success

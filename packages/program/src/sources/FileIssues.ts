@@ -40,14 +40,14 @@ const issuesOf = (
 const unknownKey = "unknown key"
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1({
-  leafHook: (issue) =>
-    issue._tag === "UnexpectedKey"
-      ? unknownKey
-      : issue._tag === "MissingKey"
-      ? "is not set"
-      : issue._tag === "InvalidType" && issue.ast.annotations?.["message"] === undefined
-      ? issue.ast._tag === "Arrays" ? "must be an array" : "must be a table"
-      : SchemaIssue.defaultLeafHook(issue)
+  leafHook: (issue) => {
+    if (issue._tag === "UnexpectedKey") return unknownKey
+    if (issue._tag === "MissingKey") return "is not set"
+    if (issue._tag !== "InvalidType" || issue.ast.annotations?.["message"] !== undefined) {
+      return SchemaIssue.defaultLeafHook(issue)
+    }
+    return issue.ast._tag === "Arrays" ? "must be an array" : "must be a table"
+  }
 })
 
 const sentenceOf = (path: TomlPath, message: string): string => {

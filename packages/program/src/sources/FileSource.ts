@@ -4,7 +4,7 @@ import { Lists, PaymentsConfig, type Settings as ServiceSettings } from "@paymen
 import { Cron, Effect, Result, Schema } from "effect"
 import { resolve } from "node:path"
 import * as StoreUrl from "../ratelimit/StoreUrl.ts"
-import { interval } from "../settings/SettingParser.ts"
+import { allSettings, type Setting } from "../settings/SettingTable.ts"
 import { pathName } from "./FileIssues.ts"
 import { needsKey, ruleOf } from "./RuleSettings.ts"
 import type { Schedule } from "./Source.ts"
@@ -17,7 +17,7 @@ export interface FileSource {
   /** Its own settings, and those of `[defaults]` that it does not set itself. */
   readonly settings: SourceSettings
   /** Returns the line of a setting. */
-  readonly lineOf: (setting: keyof SourceSettings) => number
+  readonly lineOf: (setting: string) => number
   readonly to: Destination.StoredDestination | undefined
   readonly rateLimitStore: PostgresUrl.PostgresUrl | undefined
   /** The schedules that are set. */
@@ -69,62 +69,42 @@ export const checkTable = ({ keys, path, valid }: SettingsTable, note: Note): vo
   }
 }
 
-/** Combines a source with the defaults, and checks what needs the settings of both. */
-export const sourceOf = Effect.fnUntraced(function*(
-  name: string,
-  own: SettingsTable,
-  defaults: SettingsTable,
-  { lineOf }: TomlDocument,
-  folder: string,
-  note: Note
-): Effect.fn.Return<FileSource> {
+/** Settings with those of `[defaults]` that they do not replace. */
+const merged = (own: SettingsTable, defaults: SettingsTable) => {
   const isInherited = (setting: string): boolean => {
     const group: ReadonlyArray<string> = alternatives.find((names) => names.some((one) => one === setting)) ?? [setting]
     return !group.some((one) => own.keys.has(one))
   }
   const inherited = Object.entries(defaults.valid).filter(([setting]) => isInherited(setting))
-  const settings = decode({ ...Object.fromEntries(inherited), ...own.valid })
   const isSet = (setting: string) => own.keys.has(setting) || (defaults.keys.has(setting) && isInherited(setting))
-  const pathOf = (setting: string): TomlPath =>
-    own.keys.has(setting) || !isSet(setting) ? [...own.path, setting] : [...defaults.path, setting]
-  const problem = (setting: string, text: string) => note(pathOf(setting), `${pathName(pathOf(setting))} ${text}`)
+  return {
+    settings: decode({ ...Object.fromEntries(inherited), ...own.valid }),
+    isSet,
+    pathOf: (setting: string): TomlPath =>
+      own.keys.has(setting) || !isSet(setting) ? [...own.path, setting] : [...defaults.path, setting]
+  }
+}
 
-  if (!isSet("base_url")) note(own.path, `${pathName(own.path)} has no base_url.`)
-  if (!alternatives[0].some(isSet)) {
-    note(own.path, `${pathName(own.path)} has no key. Set api_key_file, api_key_env or api_key_command.`)
+/** Combines a source with the defaults, and checks what needs the settings of both. */
+export const sourceOf = Effect.fnUntraced(function*(
+  { defaults, document: { lineOf }, folder, name, note, own }: {
+    readonly name: string
+    readonly own: SettingsTable
+    readonly defaults: SettingsTable
+    readonly document: TomlDocument
+    /** The folder of the file. */
+    readonly folder: string
+    readonly note: Note
   }
-  for (const { problem: text, setting } of PaymentsConfig.problemsOf(serviceTexts(settings))) {
-    const inFile = serviceSettings.find(([variable]) => variable === setting)?.[1]
-    // A base address that is missing, or is no text, has been reported.
-    if (inFile !== undefined && settings[inFile] !== undefined) problem(inFile, `${text}.`)
-  }
-  if (settings.head !== undefined && settings.order !== "newest-first") {
-    problem("head", `needs order = "newest-first", which ${pathName(own.path)} does not have.`)
-  }
-  const windowed = Lists.all.filter(({ windowFilter }) => windowFilter !== undefined)
-  if (settings.window !== undefined && !windowed.some(({ label }) => settings.lists?.includes(label) ?? true)) {
-    problem(
-      "window",
-      `reads ${windowed.map(({ title }) => title).join(", ")}, which are not in the lists of ${pathName(own.path)}.`
-    )
-  }
-  for (const { problem: text, setting } of ruleOf(settings, alternatives[2].some(isSet)).problems) {
-    problem(
-      setting,
-      text === needsKey ? `${text}. Set personal_key_file, personal_key_env or personal_key_command.` : `${text}.`
-    )
-  }
-  const scheduleOf = (
-    setting: "cron" | "window" | "head",
-    times: { readonly every?: string; readonly cron?: string } | undefined
-  ): Schedule | undefined => {
-    const every = times?.every === undefined ? undefined : interval.parse(times.every)
-    if (every !== undefined) return { _tag: "Every", every }
-    if (times?.cron === undefined) return undefined
-    const cron = Cron.parse(times.cron, settings.time_zone ?? "UTC")
-    if (Result.isFailure(cron)) return undefined
-    if (!occurs(cron.success)) problem(setting, "names a time that never comes.")
-    return { _tag: "Cron", cron: cron.success }
+): Effect.fn.Return<FileSource> {
+  const { isSet, pathOf, settings } = merged(own, defaults)
+  const problem = (setting: string, text: string) => note(pathOf(setting), `${pathName(pathOf(setting))} ${text}`)
+  for (const text of lacksOf(isSet)) note(own.path, `${pathName(own.path)} ${text}`)
+  for (const { problem: text, setting } of problemsOf(settings, isSet, pathName(own.path))) problem(setting, text)
+  const scheduleOf = (setting: "cron" | "window" | "head", times: Times | undefined): Schedule | undefined => {
+    const schedule = scheduleAt(times, settings.time_zone)
+    if (schedule?._tag === "Cron" && !occurs(schedule.cron)) problem(setting, "names a time that never comes.")
+    return schedule
   }
   return {
     name,
@@ -142,25 +122,69 @@ export const sourceOf = Effect.fnUntraced(function*(
   }
 })
 
-/** The environment variables that correspond to settings of the file, except those of the keys. */
-export const serviceSettings = [
-  ["PAYMENTS_BASE_URL", "base_url"],
-  ["PAYMENTS_INVOICES_BASE_URL", "invoices_base_url"],
-  ["PAYMENTS_ACCOUNT", "account"],
-  ["PAYMENTS_INVOICE_PARAMS", "invoice_params"],
-  ["PAYMENTS_MAX_REQUESTS_PER_SECOND", "max_requests_per_second"],
-  ["PAYMENTS_UNCHECKED_FILTERS", "unchecked_filters"]
-] as const satisfies ReadonlyArray<readonly [keyof ServiceSettings, keyof SourceSettings]>
+/** Returns what a source needs and does not set. */
+const lacksOf = (isSet: (setting: string) => boolean): ReadonlyArray<string> => [
+  ...(isSet("base_url") ? [] : ["has no base_url."]),
+  ...(alternatives[0].some(isSet) ? [] : ["has no key. Set api_key_file, api_key_env or api_key_command."])
+]
+
+/** The lists that a window pass can read. */
+const windowed = Lists.all.filter(({ windowFilter }) => windowFilter !== undefined)
+
+/** Returns what is wrong with settings that match the schema, each with its setting. */
+const problemsOf = (settings: SourceSettings, isSet: (setting: string) => boolean, source: string) => [
+  ...PaymentsConfig.problemsOf(serviceTexts(settings)).flatMap(({ problem, setting: variable }) => {
+    const setting = settingOf(variable)
+    // A base address that is missing, or is no text, has been reported.
+    return setting === undefined || settings[setting] === undefined ? [] : [{ setting, problem: `${problem}.` }]
+  }),
+  ...(settings.head !== undefined && settings.order !== "newest-first"
+    ? [{ setting: "head", problem: `needs order = "newest-first", which ${source} does not have.` }]
+    : []),
+  ...(settings.window !== undefined && !windowed.some(({ label }) => settings.lists?.includes(label) ?? true)
+    ? [{
+      setting: "window",
+      problem: `reads ${windowed.map(({ title }) => title).join(", ")}, which are not in the lists of ${source}.`
+    }]
+    : []),
+  ...ruleOf(settings, alternatives[2].some(isSet)).problems.map(({ problem, setting }) => ({
+    setting,
+    problem: problem === needsKey
+      ? `${problem}. Set personal_key_file, personal_key_env or personal_key_command.`
+      : `${problem}.`
+  }))
+]
+
+interface Times {
+  readonly every?: string
+  readonly cron?: string
+}
+
+const scheduleAt = ({ cron, every }: Times = {}, timeZone = "UTC"): Schedule | undefined => {
+  const interval = every === undefined ? undefined : allSettings.source.every.type.parse(every)
+  if (interval !== undefined) return { _tag: "Every", every: interval }
+  const parsed = cron === undefined ? undefined : Cron.parse(cron, timeZone)
+  return parsed === undefined || Result.isFailure(parsed) ? undefined : { _tag: "Cron", cron: parsed.success }
+}
+
+/** Returns the setting of the file that an environment variable resembles. */
+export const settingOf = (variable: string): keyof SourceSettings | undefined =>
+  sourceRows.find(([, row]) => row.variable === variable)?.[0]
+
+/** The rows of a source's settings. */
+export const sourceRows = Object.entries<Setting>(allSettings.source) as ReadonlyArray<
+  readonly [keyof SourceSettings, Setting] // the keys of its own rows
+>
 
 /** Returns the settings of the service as texts of environment variables. */
-export const serviceTexts = (settings: SourceSettings): ServiceSettings => ({
+export const serviceTexts = (settings: SourceSettings) => ({
   PAYMENTS_BASE_URL: settings.base_url,
   PAYMENTS_INVOICES_BASE_URL: settings.invoices_base_url,
   PAYMENTS_ACCOUNT: settings.account,
   PAYMENTS_INVOICE_PARAMS: Object.entries(settings.invoice_params ?? {}).map((pair) => pair.join("=")).join(","),
   PAYMENTS_MAX_REQUESTS_PER_SECOND: settings.max_requests_per_second?.toString(),
   PAYMENTS_UNCHECKED_FILTERS: settings.unchecked_filters?.join(",")
-})
+} satisfies ServiceSettings)
 
 const occurs = (cron: Cron.Cron): boolean => {
   try {

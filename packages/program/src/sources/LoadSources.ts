@@ -11,17 +11,16 @@ import { checkAll, type ProgramError, usage } from "../outcome/ProgramError.ts"
 import { SourcesError } from "../outcome/SourcesError.ts"
 import { existingUsualFile, namedFile } from "../settings/Location.ts"
 import { variableText } from "../settings/Setting.ts"
-import { duration, percentage } from "../settings/SettingParser.ts"
+import { allSettings, type Setting } from "../settings/SettingTable.ts"
 import type { FileCluster } from "./ClusterSettings.ts"
-import { type FileSource, serviceSettings, serviceTexts } from "./FileSource.ts"
-import { type Overrides, overridesOf, type SourceOverrides } from "./Overrides.ts"
+import { type FileSource, serviceTexts } from "./FileSource.ts"
 import { personalInEnvironment, personalInFile, ruleInEnvironment } from "./PersonalSettings.ts"
-import { ruleVariables } from "./RuleVariables.ts"
-import { keyVariables, shownInEnvironment, shownInFile, type ShownSetting } from "./ShownSettings.ts"
+import { shownInEnvironment, shownInFile, type ShownSetting } from "./ShownSettings.ts"
 import type { Schedule, Source, SourceSet } from "./Source.ts"
 import type { SourceSettings } from "./SourceSchema.ts"
 import { serviceOf } from "./SourceService.ts"
 import { readSourcesFile } from "./SourcesFile.ts"
+import { membersOf, type Overrides, overridesOf, type SourceOverrides, valueOf } from "./SourceValues.ts"
 
 /** A source, and where its settings come from. */
 export interface LoadedSource extends Source {
@@ -109,7 +108,7 @@ export const sourcesOfFile = Effect.fnUntraced(function*(
     service: serviceOf(file, source, fs),
     personal: personalInFile(file, source, fs),
     boundTo: Effect.succeed(PaymentsConfig.sourceOf(serviceTexts(source.settings))),
-    settings: shownInFile(file, source, to, overrides),
+    settings: shownInFile({ file, source, to, overrides }),
     revision: digestOf([file, source.settings, to, overrides]),
     keyVariables: [
       source.settings.api_key_env ?? [],
@@ -160,8 +159,8 @@ const digestOf = (value: unknown): string => createHash("sha256").update(JSON.st
 
 const serviceVariables = Effect.map(
   Effect.forEach(
-    serviceSettings,
-    ([variable]) => Effect.map(variableText(variable), (text) => [variable, text] as const)
+    Object.keys(serviceTexts({})),
+    (variable) => Effect.map(variableText(variable), (text) => [variable, text] as const)
   ),
   (texts): { readonly [variable: string]: string | undefined } => Object.fromEntries(texts)
 )
@@ -176,12 +175,13 @@ export const boundToEnvironment: Effect.Effect<string | undefined, PaymentsConfi
 })
 
 /** The variables that a source of the file ignores. */
-const ignoredVariables = [
-  ...serviceSettings.map(([variable]) => variable),
-  ...keyVariables.map(([variable]) => variable),
-  ...ruleVariables.map(([variable]) => variable),
-  "PAYMENTS_TO"
-]
+const ignoredVariables = Object.values<Setting>({ ...allSettings.source, ...allSettings.keys }).flatMap((
+  { part, variable }
+) =>
+  variable !== undefined && (part === "service" || part === "key" || part === "rule" || part === "destination")
+    ? [variable]
+    : []
+)
 
 /** Whether the environment sets anything of a source. */
 export const isEnvironmentSet: Effect.Effect<boolean> = Effect.map(
@@ -227,25 +227,16 @@ const fullSchedule = (own: Schedule | undefined, { every }: Overrides): Schedule
   every === undefined ? own ?? defaultSchedule : { _tag: "Every", every: every.value }
 
 /** Returns the settings that are neither schedules, nor of the service, nor the destination. */
-const withOverrides = (settings: SourceSettings, overrides: Overrides) => {
-  const durationOf = (text: string | undefined) => text === undefined ? undefined : duration.parse(text)
-  return {
-    lists: Lists.all.filter(({ label }) => settings.lists?.includes(label) ?? true).map(({ name }) => name),
-    order: settings.order ?? "unknown",
-    maxAge: durationOf(settings.max_age),
-    runner: settings.runner,
-    scan: {
-      patience: overrides.patience?.value ?? durationOf(settings.patience),
-      onLocked: overrides.on_locked?.value ?? settings.on_locked,
-      ignoredFields: overrides.ignore_fields?.value ?? settings.ignore_fields,
-      missingLimit: overrides.missing_limit?.value ??
-        (settings.missing_limit === undefined ? undefined : percentage.parse(settings.missing_limit))
-    },
-    keepChanges: durationOf(settings.keep_changes),
-    keepScans: durationOf(settings.keep_scans),
-    keepMissing: durationOf(settings.keep_missing)
+const withOverrides = (settings: SourceSettings, overrides: Overrides) => ({
+  ...membersOf(settings, overrides),
+  lists: Lists.all.filter(({ label }) => settings.lists?.includes(label) ?? true).map(({ name }) => name),
+  scan: {
+    patience: valueOf("patience", settings, overrides),
+    onLocked: valueOf("on_locked", settings, overrides),
+    ignoredFields: valueOf("ignore_fields", settings, overrides),
+    missingLimit: valueOf("missing_limit", settings, overrides)
   }
-}
+})
 
 /** Logs which variables are set but have no effect on the sources of the file. */
 export const warnAboutIgnoredVariables = Effect.fnUntraced(

@@ -2,11 +2,11 @@
 import type { PersonalRule } from "@payments/copy"
 import { type Checked, type ConfigProblem, type KeySource, makeKeyFile, PaymentsConfigError } from "@payments/core"
 import { Effect, FileSystem, Redacted } from "effect"
+import type { SettingParser } from "../settings/Parsers.ts"
 import { variableText } from "../settings/Setting.ts"
-import { fieldPaths, personalPreset, undocumentedAction } from "../settings/SettingParser.ts"
+import { allSettings } from "../settings/SettingTable.ts"
 import type { FileSource } from "./FileSource.ts"
 import { needsKey, ruleOf, type RuleSettings } from "./RuleSettings.ts"
-import { ruleVariables } from "./RuleVariables.ts"
 import type { Source } from "./Source.ts"
 import { keyInVariable, keySourceOf } from "./SourceService.ts"
 
@@ -37,15 +37,14 @@ const checkKey = (key: Redacted.Redacted<string>): Checked<Redacted.Redacted<Uin
     ? { problem: `has fewer than ${shortestKey} characters. Make a key: openssl rand -hex 32` }
     : { value: Redacted.make(new TextEncoder().encode(Redacted.value(key))) }
 
-const keyVariable = "PAYMENTS_PERSONAL_KEY"
-const keyFileVariable = "PAYMENTS_PERSONAL_KEY_FILE"
+const keyVariable = allSettings.keys.personal_key.variable
+const keyFileVariable = allSettings.source.personal_key_file.variable
 
 /** Reads the rule of the environment, without its key. Fails with all mistakes. */
 export const ruleInEnvironment: Personal = Effect.gen(function*() {
   const problems: Array<ConfigProblem> = []
   const read = Effect.fnUntraced(function*<A>(
-    variable: string,
-    { expected, parse }: { readonly expected: string; readonly parse: (text: string) => A | undefined }
+    { type: { expected, parse }, variable }: { readonly type: SettingParser<A>; readonly variable: string }
   ) {
     const text = yield* variableText(variable)
     const value = text === undefined ? undefined : parse(text)
@@ -57,20 +56,20 @@ export const ruleInEnvironment: Personal = Effect.gen(function*() {
     }
     return value
   })
-  const settings: RuleSettings = {
-    personal: yield* read("PAYMENTS_PERSONAL", personalPreset),
-    omit: yield* read("PAYMENTS_OMIT", fieldPaths),
-    pseudonymize: yield* read("PAYMENTS_PSEUDONYMIZE", fieldPaths),
-    keep: yield* read("PAYMENTS_KEEP", fieldPaths),
-    undocumented: yield* read("PAYMENTS_UNDOCUMENTED", undocumentedAction)
+  const rows = allSettings.source
+  const rule: RuleSettings = {
+    personal: yield* read(rows.personal),
+    omit: yield* read(rows.omit),
+    pseudonymize: yield* read(rows.pseudonymize),
+    keep: yield* read(rows.keep),
+    undocumented: yield* read(rows.undocumented)
   }
   const hasKey = (yield* variableText(keyVariable)) !== undefined ||
     (yield* variableText(keyFileVariable)) !== undefined
-  const checked = ruleOf(settings, hasKey)
+  const checked = ruleOf(rule, hasKey)
   for (const { problem, setting } of checked.problems) {
-    const variable = ruleVariables.find(([, name]) => name === setting)?.[0] ?? setting
     problems.push({
-      setting: variable,
+      setting: rows[setting].variable,
       problem: problem === needsKey ? `${problem}: set ${keyVariable} or ${keyFileVariable}` : problem
     })
   }

@@ -1,5 +1,13 @@
 /** The settings of a source's rule for personal fields, without the key (`PersonalSettings.ts`). */
-import { type FieldAction, hasPseudonyms, intended, pathText, type PersonalRule, readPath } from "@payments/copy"
+import {
+  type FieldAction,
+  type FieldPath,
+  hasPseudonyms,
+  intended,
+  pathText,
+  type PersonalRule,
+  readPath
+} from "@payments/copy"
 import { Lists } from "@payments/core"
 import type { SourceSettings } from "./SourceSchema.ts"
 
@@ -27,28 +35,11 @@ export const ruleOf = (
 ): { readonly rule: PersonalRule; readonly problems: ReadonlyArray<RuleProblem> } => {
   const problems: Array<RuleProblem> = []
   const fields = new Map<string, FieldAction>()
-  for (const setting of lists) {
-    for (const text of settings[setting] ?? []) {
-      const path = readPath(text)?.path
-      // The schema has reported text that is no path.
-      if (path === undefined) continue
-      const name = pathText(path.names)
-      const earlier = fields.get(name)
-      const meant = intended(path, documentedPaths)
-      const problem = path.names[0] === "id" && setting !== "keep"
-        ? "names id, which every row needs"
-        : meant !== undefined
-        ? `names a field that the API's document does not have. Did you mean ${meant}? An undocumented field with such a name needs double quotes`
-        : setting === "pseudonymize" && !texts.has(name)
-        ? `can only name text fields of the API's document${
-          documentedPaths.includes(name) ? `, and ${name} is none` : ""
-        }`
-        : earlier !== undefined && earlier !== setting
-        ? `names a field that ${earlier} names too. Name it in one of them`
-        : undefined
-      if (problem === undefined) fields.set(name, setting)
-      else problems.push({ setting, problem })
-    }
+  for (const { path, setting } of lists.flatMap((list) => pathsOf(list, settings[list]))) {
+    const name = pathText(path.names)
+    const problem = problemOf(path, setting, fields.get(name))
+    if (problem === undefined) fields.set(name, setting)
+    else problems.push({ setting, problem })
   }
   const preset = settings.personal ?? "keep"
   const rule: PersonalRule = {
@@ -61,6 +52,35 @@ export const ruleOf = (
     problems.push({ setting: preset === "pseudonymize" ? "personal" : "pseudonymize", problem: needsKey })
   }
   return { rule, problems }
+}
+
+/** Returns the paths that a list names. The schema has reported text that is no path. */
+const pathsOf = (setting: typeof lists[number], texts: ReadonlyArray<string> = []) =>
+  texts.flatMap((text) => {
+    const path = readPath(text)?.path
+    return path === undefined ? [] : [{ setting, path }]
+  })
+
+/** Returns what is wrong with a field of a list. `earlier` is the list that named it before. */
+const problemOf = (
+  path: FieldPath,
+  setting: typeof lists[number],
+  earlier: FieldAction | undefined
+): string | undefined => {
+  const name = pathText(path.names)
+  if (path.names[0] === "id" && setting !== "keep") return "names id, which every row needs"
+  const meant = intended(path, documentedPaths)
+  if (meant !== undefined) {
+    return `names a field that the API's document does not have. Did you mean ${meant}? An undocumented field with such a name needs double quotes`
+  }
+  if (setting === "pseudonymize" && !texts.has(name)) {
+    return `can only name text fields of the API's document${
+      documentedPaths.includes(name) ? `, and ${name} is none` : ""
+    }`
+  }
+  return earlier === undefined || earlier === setting
+    ? undefined
+    : `names a field that ${earlier} names too. Name it in one of them`
 }
 
 /** The paths of all lists' documented fields and embedded objects. */

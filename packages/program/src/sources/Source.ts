@@ -2,6 +2,7 @@
 import type { Destination, PersonalRule, PostgresUrl, ScanOptions } from "@payments/copy"
 import type { Lists, PaymentsConfig, PaymentsConfigError } from "@payments/core"
 import type { Cron, Duration, Effect } from "effect"
+import type { SourceMembers } from "./SourceValues.ts"
 
 /** When a scan or a pass of a list starts. */
 export type Schedule =
@@ -9,8 +10,8 @@ export type Schedule =
   /** A cron expression with its time zone. */
   | { readonly _tag: "Cron"; readonly cron: Cron.Cron }
 
-/** One account of the service, and how its lists are copied. */
-export interface Source {
+/** One account of the service, and how its lists are copied. It has the values of its other settings, such as `maxAge`, too. */
+export interface Source extends SourceMembers {
   /** `[a-z0-9_-]{1,40}`. Without a file, the source of the environment is `default`. */
   readonly name: string
   /** The configuration of the service. It reads the key file or runs the key command. */
@@ -27,21 +28,9 @@ export interface Source {
   readonly window: { readonly days: number; readonly schedule: Schedule } | undefined
   /** The passes from the first page until `pages` pages in a row contain nothing new or changed. */
   readonly head: { readonly pages: number; readonly schedule: Schedule } | undefined
-  /** The order of the records in the service's lists. */
-  readonly order: "unknown" | "newest-first"
-  /** The largest age of a list's last complete full scan. */
-  readonly maxAge: Duration.Duration | undefined
-  /** The only runner of a cluster that runs the source; undefined: any. */
-  readonly runner: string | undefined
   /** The rule for personal fields, with its key. It reads the key file or runs the key command. */
   readonly personal: Effect.Effect<PersonalRule, PaymentsConfigError>
   readonly scan: Pick<ScanOptions, "patience" | "onLocked" | "ignoredFields" | "missingLimit">
-  /** How long changes are kept; undefined: for ever. */
-  readonly keepChanges: Duration.Duration | undefined
-  /** How long the rows of `scans` are kept; undefined: for ever. */
-  readonly keepScans: Duration.Duration | undefined
-  /** How long rows are kept after they were marked missing; undefined: for ever. */
-  readonly keepMissing: Duration.Duration | undefined
 }
 
 /** The sources of one file, or the one source of the environment. */

@@ -4,7 +4,7 @@ import { type KeySource, makeKeyFile, PaymentsConfig, PaymentsConfigError, proce
 import { Config, Effect, type FileSystem } from "effect"
 import { dirname, resolve } from "node:path"
 import { makeKeyCommand } from "../settings/KeyCommand.ts"
-import { type FileSource, serviceSettings, serviceTexts } from "./FileSource.ts"
+import { type FileSource, serviceTexts, settingOf } from "./FileSource.ts"
 import type { Source } from "./Source.ts"
 import type { SourceSettings } from "./SourceSchema.ts"
 
@@ -45,7 +45,7 @@ export const serviceOf = (file: string, source: FileSource, fs: FileSystem.FileS
     Effect.mapError(({ problems }) =>
       new PaymentsConfigError({
         problems: problems.map(({ problem, setting }) => {
-          const inFile = serviceSettings.find(([variable]) => variable === setting)?.[1]
+          const inFile = settingOf(setting)
           return { problem, setting: inFile === undefined ? setting : place(inFile) }
         })
       })

@@ -104,7 +104,7 @@ const sourcesIn = Effect.fnUntraced(function*(
     if (!isTable(tables[name])) continue
     const own = tableOf(["sources", name], tables[name], isInvalid)
     checkTable(own, note)
-    const source = yield* sourceOf(name, own, defaults, document, folder, note)
+    const source = yield* sourceOf({ name, own, defaults, document, folder, note })
     sources.push(source)
     if (source.to === undefined) continue
     const identity = yield* identityOf(source.to)

@@ -42,12 +42,6 @@ export const percentage: SettingParser<number> = {
   }
 }
 
-/** What to do while another program writes the list. */
-export const onLocked: SettingParser<"refuse" | "wait"> = {
-  expected: "refuse or wait",
-  parse: (text) => text === "refuse" || text === "wait" ? text : undefined
-}
-
 /** Names of fields. */
 export const fieldNames: SettingParser<ReadonlyArray<string>> = {
   expected: "names of fields, separated by commas",
@@ -71,18 +65,6 @@ export const fieldPath: SettingParser<string> = {
     return path === undefined || others.length > 0 ? undefined : pathText(path.names)
   }
 }
-
-/** One of some texts. */
-const oneOf = <const A extends string>(values: ReadonlyArray<A>): SettingParser<A> => ({
-  expected: new Intl.ListFormat("en-GB", { type: "disjunction" }).format(values),
-  parse: (text) => values.find((value) => value === text)
-})
-
-/** What happens to the documented fields that identify a person. */
-export const personalPreset = oneOf(["keep", "omit", "pseudonymize"])
-
-/** What happens to undocumented fields. */
-export const undocumentedAction = oneOf(["keep", "omit", "hold"])
 
 /** A number for which `isExpected` is true. */
 export const numberParser = (expected: string, isExpected: (number: number) => boolean): SettingParser<number> => ({

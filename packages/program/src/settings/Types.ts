@@ -1,0 +1,188 @@
+/**
+ * The types of settings: what the sources file accepts, and which texts a flag or a variable accepts. Messages never repeat a
+ * value, because it may be a secret in the wrong place.
+ */
+import { Lists } from "@payments/core"
+import { Cron, DateTime, Option, Record, Result, Schema, Struct } from "effect"
+import * as Parsers from "./Parsers.ts"
+import type { SettingParser } from "./Parsers.ts"
+
+/** Texts that a parser accepts. The value of the file stays a text, and is parsed when it is used. */
+const text = <A>(parser: SettingParser<A>) => ({
+  ...parser,
+  fromFile: parser.parse,
+  schema: (description: string) => {
+    const message = `must be ${parser.expected}, in quotes`
+    return Schema.String.annotate({ message, description }).check(
+      Schema.makeFilter((given: string) => parser.parse(given) !== undefined, { message })
+    )
+  }
+})
+
+const matching = (expected: string, isValid: (given: string) => boolean) =>
+  text({ expected, parse: (given) => isValid(given) ? given : undefined })
+
+/** Returns whether the text has a character, no control character, and no space at its ends. */
+const isPlain = (given: string): boolean => given !== "" && !/\p{Cc}/u.test(given) && given.trim() === given
+
+export const plain = matching("text without control characters and without spaces at its ends", isPlain)
+export const path = matching("the path of a file, without ~", (given) => isPlain(given) && !given.startsWith("~"))
+export const variableName = matching(
+  "the name of an environment variable",
+  (given) => /^[A-Za-z_]\w{0,127}$/.test(given)
+)
+export const duration = text(Parsers.duration)
+export const interval = text(Parsers.interval)
+export const percentage = text(Parsers.percentage)
+export const cron = matching(
+  "a cron expression of five fields, or of six with seconds",
+  (given) => Result.isSuccess(Cron.parse(given))
+)
+export const timeZone = matching(
+  "a time zone such as Europe/Madrid",
+  (given) => Option.isSome(DateTime.zoneFromString(given))
+)
+/** The name of a runner of a cluster. */
+export const runnerName = matching(
+  "the name of a runner: 1 to 60 letters, digits, `.`, `_` and `-`",
+  (given) => /^[A-Za-z0-9._-]{1,60}$/.test(given)
+)
+/** The beginning of the names of a cluster's tables. PostgreSQL truncates names of more than 63 bytes. */
+export const tablePrefix = matching(
+  "1 to 30 small letters, digits and `_`, the first of which is a letter",
+  (given) => /^[a-z][a-z0-9_]{0,29}$/.test(given)
+)
+
+/** The URL of a cluster's database. */
+export const clusterUrl = {
+  ...plain,
+  expected: "postgres://HOST/DATABASE",
+  parse: (given: string) => /^postgres(ql)?:/.test(given) ? given : undefined
+}
+
+/** Arrays in the file, and in a text the elements with commas between them. */
+const list = <A, S extends Schema.Top>(
+  element: () => S,
+  expected: string,
+  parser: SettingParser<A>
+) => ({
+  ...parser,
+  fromFile: (elements: ReadonlyArray<S["Type"]>) => elements,
+  schema: (description: string) => {
+    const message = `must be ${expected}`
+    return Schema.Array(element()).annotate({ message, description }).check(
+      Schema.makeFilter(
+        (elements: ReadonlyArray<unknown>) => elements.length > 0 && new Set(elements).size === elements.length,
+        { message, description }
+      )
+    )
+  }
+})
+
+const choices = <const A extends string>(values: ReadonlyArray<A>, description: string) =>
+  Schema.Literals(values).annotate({ message: `must be ${either(values.map((value) => `"${value}"`))}`, description })
+
+const either = (values: ReadonlyArray<string>): string =>
+  new Intl.ListFormat("en-GB", { type: "disjunction" }).format(values)
+
+/** One of some texts. */
+export const oneOf = <const A extends string>(...values: ReadonlyArray<A>) => ({
+  expected: either(values),
+  parse: (given: string) => values.find((value) => value === given),
+  fromFile: (value: A) => value,
+  schema: (description: string) => choices(values, description)
+})
+
+export const fieldNames = list(
+  () => plain.schema("a field"),
+  "an array of names of fields, each once",
+  Parsers.fieldNames
+)
+export const fieldPaths = list(
+  () => text(Parsers.fieldPath).schema("a field"),
+  "an array of fields such as \"customerDetails.email\", each once",
+  Parsers.fieldPaths
+)
+export const filters = list(
+  () =>
+    choices(
+      Lists.all.flatMap((one) => Object.keys(one.filters).map((field) => `${one.name}.${field}`)),
+      "a filter"
+    ),
+  "an array of filters such as \"invoices.paymentDate\", each once",
+  Parsers.fieldNames
+)
+export const lists = list(
+  () => choices(Lists.all.map(({ label }) => label), "a list"),
+  "an array of lists such as \"invoices\", each once",
+  Parsers.fieldNames
+)
+
+export const wholeNumber = (minimum: number, maximum: number) => ({
+  ...Parsers.wholeNumber(minimum, maximum),
+  fromFile: (value: number) => value,
+  schema: (description: string) => {
+    const message = `must be a whole number from ${minimum} to ${maximum}`
+    return Schema.Int.annotate({ message }).check(Schema.isBetween({ minimum, maximum }, { message, description }))
+  }
+})
+
+export const positiveNumber = {
+  schema: (description: string) => {
+    const message = "must be a number above 0"
+    return Schema.Finite.annotate({ message }).check(Schema.isGreaterThan(0, { message, description }))
+  }
+}
+
+/** Texts that no file has. */
+const word = <A>(expected: string, parse: (given: string) => A | undefined): SettingParser<A> => ({ expected, parse })
+
+export const anyText = word("text", (given) => given === "" ? undefined : given)
+export const yesOrNo = word("true or false", (given) => given === "true" ? true : given === "false" ? false : undefined)
+export const port = word(
+  "a whole number from 0 to 65535",
+  (given) => /^\d{1,5}$/.test(given) && Number(given) <= 65_535 ? Number(given) : undefined
+)
+export const hosts = word("names or addresses without http://, separated by commas", (given) => {
+  const names = given.split(",").map((name) => name.trim())
+  return names.every((name) => /^[\w.:[\]-]+$/.test(name)) ? names : undefined
+})
+
+/** A program and its arguments. */
+export const command = {
+  schema: (description: string) => {
+    const message = "must be an array of arguments, the first of which is the program"
+    const argument = matching("an argument without NUL characters", (given) => !given.includes("\0"))
+    return Schema.Array(argument.schema("an argument")).annotate({ message, description }).check(
+      Schema.makeFilter((args: ReadonlyArray<string>) => args.length > 0 && args[0] !== "", { message })
+    )
+  }
+}
+
+const optional = Struct.map(Schema.optionalKey)
+
+export const invoiceParameters = {
+  schema: (description: string) => {
+    const parameter = matching("the name of a query parameter", (given) => isPlain(given) && !/[,=]/.test(given))
+    return Schema.Struct(
+      Record.map(
+        Lists.defaultInvoiceParameters,
+        (_, field) => parameter.schema(`the name that the service uses for \`${field}\``)
+      )
+    ).mapFields(optional).annotate({ description })
+  }
+}
+
+/** A pass: a number that limits it, and its schedule. */
+export const pass = <const Name extends string>(name: Name, largest: number, meaning: string) => ({
+  schema: (description: string) =>
+    Schema.Struct({
+      ...limitOf(name, wholeNumber(1, largest).schema(meaning)),
+      every: Schema.optionalKey(interval.schema("time between two starts, 1s or longer")),
+      cron: Schema.optionalKey(cron.schema("when to start: a cron expression, in `time_zone`"))
+    }).annotate({ description })
+})
+
+// The type of a computed key is only a string.
+const limitOf = <const Name extends string, S>(name: Name, schema: S) =>
+  ({ [name]: schema }) as { readonly [_ in Name]: S }
