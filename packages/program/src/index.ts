@@ -1,6 +1,7 @@
 /** The public surface of `@payments/program`. */
 export * as Doctor from "./doctor/Doctor.ts"
-export { ExitCode, exitCodeOf, lowestExitCode, outcomeExitCode } from "./outcome/ExitCode.ts"
+export { exitCodeOf, outcomeExitCode } from "./outcome/ErrorTable.ts"
+export { ExitCode, lowestExitCode } from "./outcome/ExitCode.ts"
 export {
   checkAll,
   CommandExit,

@@ -304,11 +304,11 @@ describe("the docs", () => {
     const codes = Array.from(rows, ([, code]) => Number(code))
     assert.deepStrictEqual(codes, Object.values(ExitCode))
     const documented = text("docs/settings.md").matchAll(/^\| `(PAYMENTS_[A-Z_]+)` \|/gm)
-    const folder = "packages/program/src/settings"
+    const folder = "packages/program/src/sources"
     const files = [
       "packages/core/src/config/PaymentsConfig.ts",
       "apps/worker/src/cli.ts",
-      "packages/program/src/run/RunCommand.ts",
+      "packages/program/src/settings/SettingTable.ts",
       ...readdirSync(join(root, folder)).map((name) => join(folder, name))
     ]
     const used = new Set(

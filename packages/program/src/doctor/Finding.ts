@@ -2,7 +2,8 @@
 import type { SinkError } from "@payments/copy"
 import { type PaymentsConfigError, PaymentsError } from "@payments/core"
 import { Duration, Effect } from "effect"
-import { ExitCode, exitCodeOf } from "../outcome/ExitCode.ts"
+import { exitCodeOf, requestRows } from "../outcome/ErrorTable.ts"
+import { ExitCode } from "../outcome/ExitCode.ts"
 
 /** The result of a check. It contains no key, no filter value and no data of a record. */
 export interface Finding {
@@ -58,21 +59,10 @@ export const failed = (
 /** Returns the finding of an error, with what to do. */
 export const failedWith = (check: string, error: PaymentsError | PaymentsConfigError | SinkError): Finding => {
   const message = error instanceof PaymentsError ? error.message.replace(/^[a-z-]+: /, "") : error.message
+  const advice = error._tag === "PaymentsError" ? requestRows[error.reason._tag].advice : undefined
   const tag = "reason" in error ? error.reason._tag : error._tag
-  return failed(check, exitCodeOf(error), message.replace(/\.$/, ""), adviceOf[tag], tag)
+  return failed(check, exitCodeOf(error), message.replace(/\.$/, ""), advice, tag)
 }
-
-const later = "Run again later. If it lasts, report it to the service's operators."
-const report = "Check the base address. If it is right, report it to the service's operators."
-
-/** What to do about errors whose message says only what happened. */
-const adviceOf: { readonly [tag: string]: string | undefined } = {
-  RateLimited: "Run again later, with fewer requests at once (PAYMENTS_MAX_REQUESTS_PER_SECOND).",
-  ServerFailure: later,
-  Timeout: later,
-  MalformedResponse: report,
-  UnexpectedStatus: report
-} satisfies { readonly [Tag in PaymentsError["reason"]["_tag"]]?: string }
 
 /** Ends a check that takes longer than `limit`. An interrupted check may go on in the background for a while. */
 export const within = (check: string, limit: Duration.Duration) => <R>(self: Effect.Effect<Finding, never, R>) =>

@@ -3,7 +3,8 @@ import type { Destination, SinkError } from "@payments/copy"
 import { type PaymentsConfigError, type PaymentsError, RetryPolicy } from "@payments/core"
 import { Data, Effect, Record, Result } from "effect"
 import { CliError } from "effect/cli"
-import { ExitCode, exitCodeOf, lowestExitCode } from "./ExitCode.ts"
+import { exitCodeOf, sinkRows } from "./ErrorTable.ts"
+import { ExitCode, lowestExitCode } from "./ExitCode.ts"
 import type { SourcesError } from "./SourcesError.ts"
 
 /** What went wrong, in one word. The set is closed, so that a script can compare it. */
@@ -93,8 +94,8 @@ export interface ErrorFacts {
 export const factsOf = (error: ProgramError): ErrorFacts => {
   const exitCode = programExitCodeOf(error)
   const facts = {
-    reason: reasonOfCode[exitCode],
-    message: error.message === "" ? defaultMessage[exitCode] ?? "" : error.message,
+    reason: codeRows[exitCode].reason,
+    message: error.message === "" ? codeRows[exitCode].message ?? "" : error.message,
     retryable: exitCode === ExitCode.usage || exitCode === ExitCode.configuration ? false : null,
     retryAfterMs: null,
     exitCode,
@@ -122,46 +123,30 @@ export const factsOf = (error: ProgramError): ErrorFacts => {
       return {
         ...facts,
         reason: error.reason._tag,
-        retryable: error.reason._tag === "Failed" ? null : passingReasons.has(error.reason._tag)
+        retryable: sinkRows[error.reason._tag].retryable
       }
     default:
       return facts
   }
 }
 
-/** The reasons of a destination's error that may pass without any change. */
-const passingReasons: ReadonlySet<SinkError["reason"]["_tag"]> = new Set([
-  "Locked",
-  "LeaseLost",
-  "RowsRemoved",
-  "Unavailable",
-  "LogInUse"
-])
-
-const reasonOfCode: { readonly [Code in ExitCode]: ErrorReason } = {
+/** The usual reason of each exit code, and the message if a command has printed its own one before it failed. */
+const codeRows: { readonly [Code in ExitCode]: { readonly reason: ErrorReason; readonly message?: string } } = {
   // No error has this code.
-  [ExitCode.done]: "Unexpected",
-  [ExitCode.unexpected]: "Unexpected",
-  [ExitCode.usage]: "Usage",
-  [ExitCode.configuration]: "Configuration",
-  [ExitCode.notAuthorized]: "Unauthorized",
-  [ExitCode.refused]: "InvalidRequest",
-  [ExitCode.rateLimited]: "RateLimited",
-  [ExitCode.unavailable]: "Transport",
-  [ExitCode.malformed]: "MalformedResponse",
-  [ExitCode.destination]: "Failed",
-  [ExitCode.incomplete]: "Incomplete",
-  [ExitCode.differs]: "Differs",
-  [ExitCode.stale]: "Stale",
-  [ExitCode.interrupted]: "Interrupted"
-}
-
-/** The messages of the exit codes for which a command may have printed its own message before it failed. */
-const defaultMessage: { readonly [Code in ExitCode]?: string } = {
-  [ExitCode.incomplete]: "finished, but some records need attention",
-  [ExitCode.differs]: "finished; there are differences",
-  [ExitCode.stale]: "a list is older than allowed",
-  [ExitCode.interrupted]: "interrupted"
+  [ExitCode.done]: { reason: "Unexpected" },
+  [ExitCode.unexpected]: { reason: "Unexpected" },
+  [ExitCode.usage]: { reason: "Usage" },
+  [ExitCode.configuration]: { reason: "Configuration" },
+  [ExitCode.notAuthorized]: { reason: "Unauthorized" },
+  [ExitCode.refused]: { reason: "InvalidRequest" },
+  [ExitCode.rateLimited]: { reason: "RateLimited" },
+  [ExitCode.unavailable]: { reason: "Transport" },
+  [ExitCode.malformed]: { reason: "MalformedResponse" },
+  [ExitCode.destination]: { reason: "Failed" },
+  [ExitCode.incomplete]: { reason: "Incomplete", message: "finished, but some records need attention" },
+  [ExitCode.differs]: { reason: "Differs", message: "finished; there are differences" },
+  [ExitCode.stale]: { reason: "Stale", message: "a list is older than allowed" },
+  [ExitCode.interrupted]: { reason: "Interrupted", message: "interrupted" }
 }
 
 /** The facts of an interrupted run. */

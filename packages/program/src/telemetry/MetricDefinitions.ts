@@ -7,10 +7,10 @@
  * list has at most 60 series, in a cluster 62, with a rate limit store one more. Each further list has less than that, and a
  * process at most 100 of its own.
  */
-import type { SinkError } from "@payments/copy"
 import type { ObservedRequest } from "@payments/core"
 import { Duration, Result } from "effect"
-import { ExitCode, outcomeExitCode } from "../outcome/ExitCode.ts"
+import { outcomeExitCode, requestRows, sinkRows } from "../outcome/ErrorTable.ts"
+import { ExitCode } from "../outcome/ExitCode.ts"
 import type { Facts, ObservedSource } from "./MetricFacts.ts"
 
 /** The values of each further label of a metric. */
@@ -86,59 +86,21 @@ const resultsOf = (event: Facts["Ended"]) => {
   return wholeRuns(event).map(() => exitCode === ExitCode.done ? "complete" : "incomplete")
 }
 
-type RequestResult = typeof requestOutcomes[number]
-
-const requestResults: { readonly [result in ObservedRequest["result"]]: RequestResult } = {
-  Succeeded: "ok",
-  Unauthorized: "unauthorized",
-  Forbidden: "unauthorized",
-  NotFound: "refused",
-  InvalidRequest: "refused",
-  RateLimited: "rate_limited",
-  ServerFailure: "server_error",
-  Transport: "no_answer",
-  Timeout: "no_answer",
-  MalformedResponse: "malformed",
-  PaginationFault: "malformed",
-  FilterNotApplied: "malformed",
-  RedirectRefused: "malformed",
-  UnexpectedStatus: "malformed"
-}
+const requestResult = (result: ObservedRequest["result"]): typeof requestOutcomes[number] =>
+  result === "Succeeded" ? "ok" : requestRows[result].label
 
 type FailureReason = typeof failureReasons[number]
-
-const sinkFailures: { readonly [tag in SinkError["reason"]["_tag"] | "HeldBack"]: FailureReason } = {
-  HeldBack: "held_back",
-  Locked: "destination",
-  LeaseLost: "destination",
-  Moved: "destination",
-  RowsRemoved: "destination",
-  OtherSource: "destination",
-  OtherRule: "destination",
-  PersonalDataChanged: "destination",
-  LogInUse: "destination",
-  OtherMerchant: "destination",
-  NotADestination: "destination",
-  WrongSetting: "destination",
-  Damaged: "destination",
-  Denied: "destination",
-  Full: "destination",
-  Unavailable: "destination",
-  Failed: "destination"
-}
 
 const isKey = <Key extends string>(key: string, object: { readonly [name in Key]: unknown }): key is Key =>
   Object.hasOwn(object, key)
 
 /** Returns the reason of a failure by the tag of its error. */
-const failureReason = (tag: string): FailureReason =>
-  isKey(tag, sinkFailures)
-    ? sinkFailures[tag]
-    : !isKey(tag, requestResults)
-    ? "other"
-    : requestResults[tag] === "unauthorized"
-    ? "unauthorized"
-    : "service"
+const failureReason = (tag: string): FailureReason => {
+  if (tag === "HeldBack") return "held_back"
+  if (isKey(tag, sinkRows)) return "destination"
+  if (!isKey(tag, requestRows)) return "other"
+  return requestRows[tag].label === "unauthorized" ? "unauthorized" : "service"
+}
 
 /** All metrics, by name. */
 export const definitions = {
@@ -316,7 +278,7 @@ export const definitions = {
     labels: { result: requestOutcomes },
     help:
       "Requests to the service. refused: 404 and other 4xx. no_answer: no connection, or a timeout. malformed: not a page.",
-    from: { Request: ({ result }) => [[1, { result: requestResults[result] }]] }
+    from: { Request: ({ result }) => [[1, { result: requestResult(result) }]] }
   }),
   payments_waits_total: metric({
     type: "counter",
