@@ -80,17 +80,15 @@ const codeOf = (error: unknown): string =>
     ? error.code
     : "unknown"
 
+/** The finding of an address that cannot be reached. `found` has no code. */
+const unreachable = (check: string, found: string, advice: string, error: unknown): Finding =>
+  failed(check, ExitCode.unavailable, `${found} (${codeOf(error)})`, { advice, reason: codeOf(error) })
+
 const addressesOf = (host: string): Effect.Effect<ReadonlyArray<string>, Finding> =>
   net.isIP(host) > 0 ? Effect.succeed(["is an address"]) : Effect.tryPromise({
     try: () => lookup(host, { all: true }),
     catch: (error) =>
-      failed(
-        "name",
-        ExitCode.unavailable,
-        `${host}: cannot be resolved (${codeOf(error)})`,
-        "Check the base address and this machine's DNS.",
-        codeOf(error)
-      )
+      unreachable("name", `${host}: cannot be resolved`, "Check the base address and this machine's DNS.", error)
   }).pipe(Effect.map((found) => found.map(({ address }) => address)))
 
 const connectTo = (host: string, port: number): Effect.Effect<void, Finding> =>
@@ -101,12 +99,11 @@ const connectTo = (host: string, port: number): Effect.Effect<void, Finding> =>
       resume(Effect.void)
     })
     socket.on("error", (error) =>
-      resume(Effect.fail(failed(
+      resume(Effect.fail(unreachable(
         "connection",
-        ExitCode.unavailable,
-        `${host}, port ${port}: refused or unreachable (${codeOf(error)})`,
+        `${host}, port ${port}: refused or unreachable`,
         "Check the base address, the firewall, and that the service is up.",
-        codeOf(error)
+        error
       ))))
     return Effect.sync(() => socket.destroy())
   })
@@ -147,12 +144,11 @@ const certificateOf = (host: string, port: number): Effect.Effect<Presented, Fin
       }))
     })
     socket.on("error", (error) =>
-      resume(Effect.fail(failed(
+      resume(Effect.fail(unreachable(
         "tls",
-        ExitCode.unavailable,
-        `${host}: no secure connection (${codeOf(error)})`,
+        `${host}: no secure connection`,
         "Check the port of the base address: it may not speak TLS.",
-        codeOf(error)
+        error
       ))))
     return Effect.sync(() => socket.destroy())
   })
@@ -185,7 +181,7 @@ const judge = (host: string, { issuer, problem, protocol, validTo }: Presented, 
     const [what, advice] =
       chainProblems[/UNABLE_TO_GET_ISSUER_CERT/.test(problem) ? "UNABLE_TO_VERIFY_LEAF_SIGNATURE" : problem] ??
         ["is not accepted", "Check the certificate and its authority."]
-    return failed("tls", ExitCode.unavailable, `${facts}; it ${what} (${problem})`, advice, problem)
+    return failed("tls", ExitCode.unavailable, `${facts}; it ${what} (${problem})`, { advice, reason: problem })
   }
   return leftMs < Duration.toMillis(renewalTime)
     ? warning("tls", facts, "The operators of the service should renew it.")

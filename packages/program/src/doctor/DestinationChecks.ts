@@ -69,10 +69,10 @@ const fileFinding = (name: string, place: { readonly path: string; readonly file
   const file = resolve(place.file)
   const folder = dirname(file)
   const denial = denialProblem([{ path: file }, { path: folder }])
-  if (denial !== undefined) return failed(name, ExitCode.destination, denial.replace(/\.$/, ""), undefined, "Denied")
+  if (denial !== undefined) return failed(name, ExitCode.destination, denial.replace(/\.$/, ""), { reason: "Denied" })
   // A folder of files is created with its parents, a database's folder is not.
   return place.path === place.file && !existsSync(folder)
-    ? failed(name, ExitCode.destination, `${printable(folder)} does not exist`, "Create it first.", "ENOENT")
+    ? failed(name, ExitCode.destination, `${printable(folder)} does not exist`, { advice: "Create it first.", reason: "ENOENT" })
     : ok(name, `${printable(folder)} can be written`)
 }
 
@@ -97,7 +97,7 @@ export const checkSpace = (to: Destination.StoredDestination): Effect.Effect<Fin
       const found = `${printable(folder)}: ${sizeText(free)} free`
       const advice = "Free some space, or choose another disk."
       return free < leastSpace
-        ? failed(name, ExitCode.destination, found, advice, "Full")
+        ? failed(name, ExitCode.destination, found, { advice, reason: "Full" })
         : free < fewSpace
         ? warning(name, found, advice)
         : ok(name, found)

@@ -42,7 +42,7 @@ export const diagnose = Effect.fnUntraced(function*<R, E, R2>(
     if (config === undefined) yield* report(failed("settings", ExitCode.configuration, "the key was not read in time"))
     else {
       yield* report(ok("settings", "can be used"))
-      yield* checkService(source, config, clientOf(config), limit, report)
+      yield* checkService(source, config, clientOf(config), { limit, report })
     }
   }
   const personal = yield* Effect.result(Effect.timeoutOption(source.personal, Duration.sum(limit, keyTime)))
@@ -53,7 +53,7 @@ export const diagnose = Effect.fnUntraced(function*<R, E, R2>(
   const store = yield* checkStore(source, limit)
   if (store !== undefined) yield* report(store)
   const rule = Result.isSuccess(personal) ? Option.getOrUndefined(personal.success) : undefined
-  yield* checkDestination(source, config?.source, rule, limit, report)
+  yield* checkDestination(source, { bound: config?.source, rule }, { limit, report })
 }, Effect.scoped)
 
 /** Checks the rate limit store of a source, if it has one. */
@@ -70,7 +70,7 @@ export const checkStore = Effect.fnUntraced(function*(
 /** Returns a finding for each mistake in the settings. */
 export const ofSettings = (error: PaymentsConfigError | SourcesError): ReadonlyArray<Finding> => {
   const finding = (found: string, advice?: string) =>
-    failed("settings", ExitCode.configuration, found, advice, "Configuration")
+    failed("settings", ExitCode.configuration, found, { advice, reason: "Configuration" })
   return error._tag === "PaymentsConfigError"
     ? error.problems.map(({ problem, setting }) =>
       finding(
@@ -89,17 +89,22 @@ export const ofSettings = (error: PaymentsConfigError | SourcesError): ReadonlyA
 
 /** The finding that no source is set up. */
 export const noSource = ({ advice, found }: { readonly found: string; readonly advice: string }): Finding =>
-  failed("settings", ExitCode.configuration, found, advice, "Configuration")
+  failed("settings", ExitCode.configuration, found, { advice, reason: "Configuration" })
 
 /** A command that prints a key has a limit of its own, after which it is killed. */
 const keyTime = Duration.seconds(30)
+
+/** The limit of one check, and where its finding goes. */
+interface Checking<E, R> {
+  readonly limit: Duration.Duration
+  readonly report: (finding: Finding) => Effect.Effect<void, E, R>
+}
 
 const checkService = Effect.fnUntraced(function*<R, E, R2>(
   source: LoadedSource,
   config: PaymentsConfig["Service"],
   client: Layer.Layer<PaymentsApi, never, R>,
-  limit: Duration.Duration,
-  report: (finding: Finding) => Effect.Effect<void, E, R2>
+  { limit, report }: Checking<E, R2>
 ) {
   const lists = source.lists.map((name) => Lists.byName[name])
   const reachable = new Map<string, boolean>()
@@ -149,10 +154,8 @@ const checkService = Effect.fnUntraced(function*<R, E, R2>(
 
 const checkDestination = Effect.fnUntraced(function*<E, R>(
   { lists, to }: LoadedSource,
-  bound: string | undefined,
-  rule: PersonalRule | undefined,
-  limit: Duration.Duration,
-  report: (finding: Finding) => Effect.Effect<void, E, R>
+  { bound, rule }: { readonly bound: string | undefined; readonly rule: PersonalRule | undefined },
+  { limit, report }: Checking<E, R>
 ) {
   if (to === undefined) {
     return yield* report(skipped("destination", "none is set", "To export, give --to or set PAYMENTS_TO."))

@@ -45,8 +45,7 @@ export const failed = (
   check: string,
   exitCode: ExitCode,
   found: string,
-  advice?: string,
-  reason?: string
+  { advice, reason }: Partial<Pick<Finding, "advice" | "reason">> = {}
 ): Finding => ({
   check,
   state: "failed",
@@ -61,7 +60,7 @@ export const failedWith = (check: string, error: PaymentsError | PaymentsConfigE
   const message = error instanceof PaymentsError ? error.message.replace(/^[a-z-]+: /, "") : error.message
   const advice = error._tag === "PaymentsError" ? requestRows[error.reason._tag].advice : undefined
   const tag = "reason" in error ? error.reason._tag : error._tag
-  return failed(check, exitCodeOf(error), message.replace(/\.$/, ""), advice, tag)
+  return failed(check, exitCodeOf(error), message.replace(/\.$/, ""), { advice, reason: tag })
 }
 
 /** Ends a check that takes longer than `limit`. An interrupted check may go on in the background for a while. */
@@ -77,6 +76,5 @@ export const timedOut = (check: string, limit: Duration.Duration): Finding =>
     check,
     ExitCode.unavailable,
     `no answer within ${Duration.format(limit)}`,
-    "Run again; for a slow service with a longer --timeout.",
-    "Timeout"
+    { advice: "Run again; for a slow service with a longer --timeout.", reason: "Timeout" }
   )

@@ -53,7 +53,7 @@ export const clockOf = Effect.fnUntraced(function*({ elapsed, headers }: Page<un
   } the service`
   const advice = "Correct the wrong clock, with NTP for example: ages, schedules and certificates depend on it."
   return Duration.isGreaterThan(difference, clockLimit)
-    ? failed("clock", ExitCode.configuration, found, advice, "ClockSkew")
+    ? failed("clock", ExitCode.configuration, found, { advice, reason: "ClockSkew" })
     : Duration.isGreaterThan(difference, clockWarning)
     ? warning("clock", found, advice)
     : ok("clock", found)
@@ -81,7 +81,7 @@ export const checkRequests = Effect.fnUntraced(function*<E, R>(
   }))
   const filters = Object.entries<Lists.Filter>(list.filters).map(([field, filter]) => ({
     check: `${list.label} ${field}`,
-    run: (check: string) => checkFilter(operation, list, check, field, filter, sample?.items ?? [])
+    run: (check: string) => checkFilter(operation, { list, check, field, filter, sample: sample?.items ?? [] })
   }))
   for (const { check, run } of [...limits, ...filters]) {
     const finding = yield* within(check, limit)(run(check))
@@ -109,8 +109,10 @@ const limitFinding = (list: Lists.AnyList, check: string, limit: number, length:
       check,
       ExitCode.malformed,
       `is ignored: the page has ${length} records`,
-      parameterAdvice(list, "limit", "The listing works, but with pages of another size."),
-      "LimitNotApplied"
+      {
+        advice: parameterAdvice(list, "limit", "The listing works, but with pages of another size."),
+        reason: "LimitNotApplied"
+      }
     )
     : ok(check, "accepted")
 
@@ -127,11 +129,14 @@ const impossible: { readonly [Type in Lists.Filter["type"]]: () => string } = {
  */
 const checkFilter = Effect.fnUntraced(function*(
   operation: Operation,
-  list: Lists.AnyList,
-  check: string,
-  field: string,
-  filter: Lists.Filter,
-  sample: ReadonlyArray<object>
+  { check, field, filter, list, sample }: {
+    readonly list: Lists.AnyList
+    readonly check: string
+    readonly field: string
+    readonly filter: Lists.Filter
+    /** Records of the list. */
+    readonly sample: ReadonlyArray<object>
+  }
 ) {
   if (sample.length === 0) return skipped(check, "not checked, because the list has no records")
   const valueOf = (record: object) => Object.entries(record).find(([name]) => name === field)?.[1]
@@ -139,7 +144,10 @@ const checkFilter = Effect.fnUntraced(function*(
   const read = (wanted: string) =>
     Effect.result(firstRecords(operation, { [field]: wanted, limit: Lists.pageLimit.maximum }))
   const without = (found: string) =>
-    failed(check, ExitCode.malformed, found, parameterAdvice(list, field, filterAdvice), "FilterNotApplied")
+    failed(check, ExitCode.malformed, found, {
+      advice: parameterAdvice(list, field, filterAdvice),
+      reason: "FilterNotApplied"
+    })
   let found = "no value to request on the first page"
   if (typeof value === "string") {
     const page = yield* read(value)
@@ -176,8 +184,7 @@ const requestRefused = (list: Lists.AnyList, check: string, field: string, error
       check,
       ExitCode.malformed,
       "is ignored: records without the value are returned",
-      parameterAdvice(list, field, filterAdvice),
-      _tag
+      { advice: parameterAdvice(list, field, filterAdvice), reason: _tag }
     )
     : _tag === "InvalidRequest"
     ? { ...failedWith(check, error), advice: parameterAdvice(list, field, "Report it to the service's operators.") }

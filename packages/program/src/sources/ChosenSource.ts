@@ -54,9 +54,9 @@ export class ChosenSource extends Context.Service<ChosenSource, {
     ChosenSource,
     Effect.gen(function*() {
       const fs = yield* FileSystem.FileSystem
-      const sourceFlag = yield* SourceFlag
-      const configFlag = yield* ConfigFlag
+      const [sourceFlag, configFlag] = [yield* SourceFlag, yield* ConfigFlag]
       const name = sourceFlag ?? (yield* variableText("PAYMENTS_SOURCE"))
+      const flagName = sourceFlag === undefined ? "PAYMENTS_SOURCE" : "--source"
       const isNamed = name !== undefined || configFlag !== undefined
       const file = yield* Effect.cached(
         Effect.flatMap(
@@ -67,62 +67,35 @@ export class ChosenSource extends Context.Service<ChosenSource, {
               : Effect.succeed(named)
         )
       )
-      // Most commands need no file, so they do not load its parser.
-      const loader = Effect.promise(() => import("./LoadSources.ts"))
       const load = (path: string, flags?: SourceOverrides) =>
         Effect.flatMap(
           loader,
           ({ sourcesOfFile }) => Effect.provideService(sourcesOfFile(path, flags, name), FileSystem.FileSystem, fs)
         )
-      const flagName = sourceFlag === undefined ? "PAYMENTS_SOURCE" : "--source"
-      /** Whether the environment has what the command needs, and nothing names a source. */
-      const isEnvironment = Effect.fnUntraced(function*(variables: ReadonlyArray<string>) {
-        if (isNamed) return false
-        const texts = yield* Effect.forEach(variables, variableText)
-        return texts.some((text) => text !== undefined)
-      })
-      const sourceOfFile = (flags?: SourceOverrides): Choice =>
-        Effect.gen(function*() {
-          const path = yield* file
-          if (path === undefined) {
-            if (name === undefined || name === "default") return undefined
-            return yield* usage(
-              `${flagName}: there is no sources file. Write ${yield* usualPlace}, or name one with --config or PAYMENTS_CONFIG.`
-            )
-          }
-          const { sources } = yield* load(path, flags)
-          const { warnAboutIgnoredVariables } = yield* loader
-          yield* warnAboutIgnoredVariables(path, sources)
-          const [first, second] = sources
-          if (first === undefined) {
-            if (isNamed) return yield* (yield* loader).noSourceIn(path)
-            return undefined
-          }
-          if (name === undefined && second === undefined) return first
-          const names = new Intl.ListFormat("en-GB").format(sources.slice(0, mostNames).map((source) => source.name))
-          const more = sources.length > mostNames ? `, and ${sources.length - mostNames} more` : ""
-          if (name === undefined) {
-            return yield* usage(
-              `${printable(path)} has several sources. Choose one with --source or PAYMENTS_SOURCE: ${names}${more}.`
-            )
-          }
-          const found = sources.find((source) => source.name === name)
-          if (found !== undefined) return found
-          const nearest = closest(name, sources.map((source) => source.name))
-          return yield* usage(
-            `${flagName}: ${
-              printable(path)
-            } has no source of that name. The nearest one is ${nearest}; its sources are ${names}${more}.`
+      /** Returns whether the environment has what the command needs, and nothing names a source. */
+      const isEnvironment = (...variables: ReadonlyArray<string>) =>
+        isNamed
+          ? Effect.succeed(false)
+          : Effect.map(
+            Effect.forEach(variables, variableText),
+            (texts) => texts.some((text) => text !== undefined)
           )
-        })
+      const sourceOfFile = Effect.fnUntraced(function*(flags?: SourceOverrides) {
+        const path = yield* file
+        if (path === undefined) return yield* withoutFile(name, flagName)
+        const { sources } = yield* load(path, flags)
+        const { noSourceIn, warnAboutIgnoredVariables } = yield* loader
+        yield* warnAboutIgnoredVariables(path, sources)
+        if (sources.length === 0 && isNamed) return yield* noSourceIn(path)
+        return yield* choose(sources, { name, flagName, path })
+      })
       const fromFile = yield* Effect.cached(sourceOfFile())
-      const choose = (variables: ReadonlyArray<string>): Choice =>
-        Effect.flatMap(isEnvironment(variables), (isUsed) => isUsed ? Effect.undefined : fromFile)
-      const forService = choose(["PAYMENTS_BASE_URL"])
-      const forDestination = choose(["PAYMENTS_BASE_URL", "PAYMENTS_TO"])
+      const ofCommand = (...variables: ReadonlyArray<string>): Choice =>
+        Effect.flatMap(isEnvironment(...variables), (isUsed) => isUsed ? Effect.undefined : fromFile)
+      const forDestination = ofCommand("PAYMENTS_BASE_URL", "PAYMENTS_TO")
       const forDestinations = Effect.gen(function*() {
         const path = yield* file
-        if (name !== undefined || path === undefined || (yield* isEnvironment(["PAYMENTS_BASE_URL", "PAYMENTS_TO"]))) {
+        if (name !== undefined || path === undefined || (yield* isEnvironment("PAYMENTS_BASE_URL", "PAYMENTS_TO"))) {
           const source = yield* forDestination
           return source === undefined ? [] : [source]
         }
@@ -136,39 +109,17 @@ export class ChosenSource extends Context.Service<ChosenSource, {
         const chosen = name === undefined ? undefined : yield* sourceOfFile(flags)
         if (chosen !== undefined) return [chosen]
         const inFile = name === undefined && path !== undefined ? (yield* load(path, flags)).sources : []
-        if (inFile.length > 0 && !(yield* isEnvironment(["PAYMENTS_BASE_URL"]))) return inFile
+        if (inFile.length > 0 && !(yield* isEnvironment("PAYMENTS_BASE_URL"))) return inFile
         if (inFile.length === 0 && (configFlag !== undefined || !(yield* isEnvironmentSet))) return []
         yield* checkEnvironment
         const { sources } = yield* Effect.provideService(sourcesOfEnvironment(flags), FileSystem.FileSystem, fs)
         return [...sources, ...inFile]
       })
-      const fileToEdit = Effect.gen(function*() {
-        const named = yield* namedFile(configFlag)
-        if (named !== undefined) {
-          return { value: named, from: configFlag === undefined ? "PAYMENTS_CONFIG" : "--config" }
-        }
-        const value = yield* usualFile()
-        return value === undefined
-          ? yield* usage(
-            "This user has no folder for settings. Name the sources file with --config or PAYMENTS_CONFIG."
-          )
-          : { value, from: "default" }
-      })
-      const nothing = Effect.gen(function*() {
-        const { value } = yield* fileToEdit
-        const exists = yield* Effect.orElseSucceed(fs.exists(value), () => false)
-        return {
-          found: exists
-            ? `${printable(value)} has no source`
-            : `There is no sources file. It would be ${printable(value)}`,
-          advice:
-            "Add a source: payments source add NAME --base-url URL. Or set PAYMENTS_BASE_URL and PAYMENTS_API_KEY."
-        }
-      })
+      const fileToEdit = fileNamedBy(configFlag)
       return ChosenSource.of({
         isNamed,
-        nothing,
-        forService,
+        nothing: Effect.provideService(Effect.flatMap(fileToEdit, nothingIn), FileSystem.FileSystem, fs),
+        forService: ofCommand("PAYMENTS_BASE_URL"),
         forDestination,
         forDestinations,
         listed,
@@ -178,6 +129,60 @@ export class ChosenSource extends Context.Service<ChosenSource, {
     })
   )
 }
+
+/** Most commands need no file, so they do not load its parser. */
+const loader = Effect.promise(() => import("./LoadSources.ts"))
+
+/** The choice without a sources file: the environment, unless a source is named. */
+const withoutFile = Effect.fnUntraced(function*(name: string | undefined, flagName: string) {
+  if (name === undefined || name === "default") return undefined
+  return yield* usage(
+    `${flagName}: there is no sources file. Write ${yield* usualPlace}, or name one with --config or PAYMENTS_CONFIG.`
+  )
+})
+
+/** Returns the named source of a file, or without a name its only one. */
+const choose = (
+  sources: ReadonlyArray<LoadedSource>,
+  { flagName, name, path }: { readonly name: string | undefined; readonly flagName: string; readonly path: string }
+): Choice => {
+  const [first, second] = sources
+  if (first === undefined || (name === undefined && second === undefined)) return Effect.succeed(first)
+  const names = new Intl.ListFormat("en-GB").format(sources.slice(0, mostNames).map((source) => source.name))
+  const more = sources.length > mostNames ? `, and ${sources.length - mostNames} more` : ""
+  if (name === undefined) {
+    return usage(
+      `${printable(path)} has several sources. Choose one with --source or PAYMENTS_SOURCE: ${names}${more}.`
+    )
+  }
+  const found = sources.find((source) => source.name === name)
+  if (found !== undefined) return Effect.succeed(found)
+  const nearest = closest(name, sources.map((source) => source.name))
+  return usage(
+    `${flagName}: ${
+      printable(path)
+    } has no source of that name. The nearest one is ${nearest}; its sources are ${names}${more}.`
+  )
+}
+
+/** Returns the absolute path of the sources file, and what names it. */
+const fileNamedBy = Effect.fnUntraced(function*(flag: string | undefined) {
+  const named = yield* namedFile(flag)
+  const value = named ?? (yield* usualFile())
+  if (value === undefined) {
+    return yield* usage("This user has no folder for settings. Name the sources file with --config or PAYMENTS_CONFIG.")
+  }
+  return { value, from: named === undefined ? "default" : flag === undefined ? "PAYMENTS_CONFIG" : "--config" }
+})
+
+const nothingIn = Effect.fnUntraced(function*({ value }: { readonly value: string }) {
+  const fs = yield* FileSystem.FileSystem
+  const exists = yield* Effect.orElseSucceed(fs.exists(value), () => false)
+  return {
+    found: exists ? `${printable(value)} has no source` : `There is no sources file. It would be ${printable(value)}`,
+    advice: "Add a source: payments source add NAME --base-url URL. Or set PAYMENTS_BASE_URL and PAYMENTS_API_KEY."
+  }
+})
 
 const mostNames = 20
 
@@ -221,8 +226,7 @@ export const chosenBoundTo = (
 ): Effect.Effect<string | undefined, ProgramError, ChosenSource> =>
   Effect.gen(function*() {
     const source = yield* (yield* ChosenSource)[from]
-    return yield* source?.boundTo ??
-      Effect.flatMap(Effect.promise(() => import("./LoadSources.ts")), (loader) => loader.boundToEnvironment)
+    return yield* source?.boundTo ?? Effect.flatMap(loader, ({ boundToEnvironment }) => boundToEnvironment)
   })
 
 /** The configuration of the chosen source's service. */
