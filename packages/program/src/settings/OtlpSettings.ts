@@ -63,86 +63,46 @@ export const readOtlpSettings: Effect.Effect<OtlpSettings> = Effect.gen(function
   return parseOtlpSettings(values)
 })
 
-const parseOtlpSettings = (values: ReadonlyMap<string, string>): OtlpSettings => {
-  const problems: Array<string> = []
-  /** Parses the first of these variables that is set. Records a problem if its value is invalid. */
-  const first = <A>(
-    names: ReadonlyArray<string>,
-    expected: string,
-    fallback: A,
-    parse: (text: string) => A | undefined
-  ): A | undefined => {
-    const name = names.find((candidate) => values.has(candidate))
-    if (name === undefined) return fallback
-    const value = parse(values.get(name) ?? "")
-    if (value === undefined) problems.push(`${name} is ignored. Expected: ${expected}.`)
-    return value
-  }
-  const isOff = values.get("OTEL_SDK_DISABLED")?.toLowerCase() === "true" ||
-    ![...values.keys()].some((name) => name.endsWith("_ENDPOINT"))
-  const settingsOf = (signal: Signal): SignalSettings | undefined => {
-    const own = `OTEL_EXPORTER_OTLP_${signal}_`
-    const read = <A>(name: string, expected: string, fallback: A, parse: (text: string) => A | undefined) =>
-      first([`${own}${name}`, `OTEL_EXPORTER_OTLP_${name}`], expected, fallback, parse)
-    const isOn = first(
-      [`OTEL_${signal}_EXPORTER`],
-      "otlp or none",
-      true,
-      (text) => text === "otlp" ? true : text === "none" ? false : undefined
-    )
-    if (isOn !== true) return undefined
-    const url = values.has(`${own}ENDPOINT`)
-      ? first([`${own}ENDPOINT`], "an address such as http://127.0.0.1:4318/v1/traces", "", addressOf)
-      : first(["OTEL_EXPORTER_OTLP_ENDPOINT"], "an address such as http://127.0.0.1:4318", "", (text) => {
-        const base = addressOf(text)
-        return base === undefined ? undefined : `${base.replace(/\/+$/, "")}/v1/${signal.toLowerCase()}`
-      })
-    if (url === undefined || url === "") return undefined
-    const protocol = read(
-      "PROTOCOL",
-      "http/protobuf or http/json",
-      "http/protobuf" as const,
-      (text) => text === "http/protobuf" || text === "http/json" ? text : undefined
-    )
-    const headers = read("HEADERS", "NAME=VALUE,… with percent-encoded values", {}, pairsOf)
-    const compression = read(
-      "COMPRESSION",
-      "gzip or none",
-      "none" as const,
-      (text) => text === "gzip" || text === "none" ? text : undefined
-    )
-    const timeout = read("TIMEOUT", "milliseconds", Duration.seconds(10), millisOf)
-    // With another protocol or without its headers, the collector would refuse the signal.
-    if (protocol === undefined || headers === undefined) return undefined
-    return {
-      url,
-      protocol,
-      headers: Redacted.make(headers),
-      compression: compression ?? "none",
-      timeout: timeout ?? Duration.seconds(10)
+/** Reads values, and collects a sentence for each that is invalid. */
+const makeReader = (values: ReadonlyMap<string, string>) => {
+  const problems = new Set<string>()
+  return {
+    values,
+    /** The same problem of a setting for all signals is reported once. */
+    problems,
+    /** Parses the first of these variables that is set. Records a problem if its value is invalid. */
+    first: <A>(
+      names: ReadonlyArray<string>,
+      expected: string,
+      fallback: A,
+      parse: (text: string) => A | undefined
+    ): A | undefined => {
+      const name = names.find((candidate) => values.has(candidate))
+      if (name === undefined) return fallback
+      const value = parse(values.get(name) ?? "")
+      if (value === undefined) problems.add(`${name} is ignored. Expected: ${expected}.`)
+      return value
     }
   }
-  const readTraceRatio = (): number => {
-    // A trace never begins in another process, so the "parentbased_" samplers decide as the others do.
-    const sampler = first(
-      ["OTEL_TRACES_SAMPLER"],
-      "always_on, always_off, traceidratio, or one of them after parentbased_",
-      "always_on",
-      (text) => /^(?:parentbased_)?(always_on|always_off|traceidratio)$/.exec(text)?.[1]
-    )
-    if (sampler !== "traceidratio") return sampler === "always_off" ? 0 : 1
-    return first(["OTEL_TRACES_SAMPLER_ARG"], "a number from 0 to 1", 1, ratioOf) ?? 1
-  }
+}
+
+type Reader = ReturnType<typeof makeReader>
+
+const parseOtlpSettings = (values: ReadonlyMap<string, string>): OtlpSettings => {
+  const reader = makeReader(values)
+  const { first, problems } = reader
+  const isOff = values.get("OTEL_SDK_DISABLED")?.toLowerCase() === "true" ||
+    ![...values.keys()].some((name) => name.endsWith("_ENDPOINT"))
   const used: { [name in Signal]?: SignalSettings } = {}
   for (const signal of isOff ? [] : signals) {
-    const settings = settingsOf(signal)
+    const settings = signalSettings(reader, signal)
     if (settings !== undefined) used[signal] = settings
   }
-  if (Object.keys(used).length === 0) return { ...off, problems: [...new Set(problems)] }
+  if (Object.keys(used).length === 0) return { ...off, problems: [...problems] }
   const minute = Duration.minutes(1)
   const { "service.name": name, ...attributes } =
     first(["OTEL_RESOURCE_ATTRIBUTES"], "NAME=VALUE,… with percent-encoded values", {}, pairsOf) ?? {}
-  return {
+  const others = {
     signals: used,
     serviceName: values.get("OTEL_SERVICE_NAME") ?? name,
     attributes,
@@ -150,17 +110,61 @@ const parseOtlpSettings = (values: ReadonlyMap<string, string>): OtlpSettings =>
     temporality: first(
       ["OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE"],
       "cumulative or delta",
-      "cumulative" as const,
-      (text) => {
-        const preference = text.toLowerCase()
-        return preference === "cumulative" || preference === "delta" ? preference : undefined
-      }
+      "cumulative",
+      (text) => oneOf(text.toLowerCase(), "cumulative", "delta")
     ) ?? "cumulative",
-    traceRatio: readTraceRatio(),
-    // The same problem of a setting for all signals is reported once.
-    problems: [...new Set(problems)]
+    traceRatio: traceRatio(reader)
+  } as const
+  return { ...others, problems: [...problems] }
+}
+
+const signalSettings = ({ first, values }: Reader, signal: Signal): SignalSettings | undefined => {
+  const own = `OTEL_EXPORTER_OTLP_${signal}_`
+  const read = <A>(name: string, expected: string, fallback: A, parse: (text: string) => A | undefined) =>
+    first([`${own}${name}`, `OTEL_EXPORTER_OTLP_${name}`], expected, fallback, parse)
+  const exporter = first([`OTEL_${signal}_EXPORTER`], "otlp or none", "otlp", (text) => oneOf(text, "otlp", "none"))
+  if (exporter !== "otlp") return undefined
+  const url = values.has(`${own}ENDPOINT`)
+    ? first([`${own}ENDPOINT`], "an address such as http://127.0.0.1:4318/v1/traces", "", addressOf)
+    : first(["OTEL_EXPORTER_OTLP_ENDPOINT"], "an address such as http://127.0.0.1:4318", "", (text) => {
+      const base = addressOf(text)
+      return base === undefined ? undefined : `${base.replace(/\/+$/, "")}/v1/${signal.toLowerCase()}`
+    })
+  if (url === undefined || url === "") return undefined
+  const protocol = read(
+    "PROTOCOL",
+    "http/protobuf or http/json",
+    "http/protobuf",
+    (text) => oneOf(text, "http/protobuf", "http/json")
+  )
+  const headers = read("HEADERS", "NAME=VALUE,… with percent-encoded values", {}, pairsOf)
+  const compression = read("COMPRESSION", "gzip or none", "none", (text) => oneOf(text, "gzip", "none"))
+  const timeout = read("TIMEOUT", "milliseconds", Duration.seconds(10), millisOf)
+  // With another protocol or without its headers, the collector would refuse the signal.
+  if (protocol === undefined || headers === undefined) return undefined
+  return {
+    url,
+    protocol,
+    headers: Redacted.make(headers),
+    compression: compression ?? "none",
+    timeout: timeout ?? Duration.seconds(10)
   }
 }
+
+const traceRatio = ({ first }: Reader): number => {
+  // A trace never begins in another process, so the "parentbased_" samplers decide as the others do.
+  const sampler = first(
+    ["OTEL_TRACES_SAMPLER"],
+    "always_on, always_off, traceidratio, or one of them after parentbased_",
+    "always_on",
+    (text) => /^(?:parentbased_)?(always_on|always_off|traceidratio)$/.exec(text)?.[1]
+  )
+  if (sampler !== "traceidratio") return sampler === "always_off" ? 0 : 1
+  return first(["OTEL_TRACES_SAMPLER_ARG"], "a number from 0 to 1", 1, ratioOf) ?? 1
+}
+
+const oneOf = <const A extends string>(text: string, ...values: ReadonlyArray<A>): A | undefined =>
+  values.find((value) => value === text)
 
 const off: Omit<OtlpSettings, "problems"> = {
   signals: {},
