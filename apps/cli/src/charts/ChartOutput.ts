@@ -11,9 +11,9 @@ import {
 import { CommandExit, ExitCode, grouped, printOrEnd, requireOutput, usage } from "@payments/program"
 import { DateTime, Effect, FileSystem, Stream } from "effect"
 import { resolve, sep } from "node:path"
-import { logWrapped } from "../output/Output.ts"
 import type { Total } from "../output/QuestionRows.ts"
-import { formatOf } from "../output/RowsOutput.ts"
+import { lookOf } from "../output/Rows.ts"
+import { logWrapped } from "../output/Wrapped.ts"
 import type { ChartColumns } from "./ChartData.ts"
 
 /** The result of a query. */
@@ -74,7 +74,7 @@ const defaultWidth = 80
 /** Writes the result everywhere. Nothing is written anywhere if no chart can be made and one is wanted. */
 export const writeChart = Effect.fnUntraced(
   function*<E, R>(outputs: ChartOutputs, result: Result<E, R>, subject: Subject) {
-    const { style, width } = yield* formatOf("table")
+    const { style, width } = yield* lookOf("table")
     if (outputs.chart) yield* requireOutput
     const { chartData, chartNotes, isLine, mostBars } = yield* Effect.promise(() => import("./ChartData.ts"))
     const { all, isCut, others, rows } = yield* readRows(result, subject.totals)

@@ -1,6 +1,5 @@
 /** `payments changes`: prints the changes that exports found, in order. */
 import {
-  type Cell,
   type ChangeRow,
   changesAfter,
   Destination,
@@ -33,7 +32,7 @@ import { DateTime, Effect, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import { expected, sinceMs } from "../listing/Since.ts"
 import { changedFields, fieldsIn, namesIn } from "../output/ChangedFields.ts"
-import { type Column, printRows, type RowFormat, rowFormatFlag } from "../output/RowsOutput.ts"
+import { type Column, numberCell, printRows, type RowFormat, rowFormatFlag } from "../output/Rows.ts"
 import type * as Table from "../output/Table.ts"
 import {
   ackCommand,
@@ -152,10 +151,10 @@ export const changesCommand = Command.make(
       const rows = Stream.map(batches, (batch) => {
         delivered = batch.through
         deliveredIn = batch.generation
-        return batch.rows.map((row) => columns.map(({ of }) => of(row)))
+        return batch.rows
       })
       // Without --follow, the output is one document, so it is delivered only at its end.
-      yield* printRows(columns, rows, format, "No changes.", follow ? acknowledge : undefined)
+      yield* printRows(columns, rows, format, { empty: "No changes.", afterBatch: follow ? acknowledge : undefined })
       yield* acknowledge
     })).pipe(Effect.catchTags(positionProblems(consumer)))
   })
@@ -273,11 +272,11 @@ const startOfConsumer = Effect.fnUntraced(function*(
 
 const columnsOf = (
   { firstNames }: typeof Table
-): ReadonlyArray<Column & { readonly of: (row: ChangeRow) => Cell }> => [
-  { name: "seq", align: "right", wholeUpTo: 16, initialWidth: 7, of: ({ seq }) => ({ json: String(seq) }) },
+): ReadonlyArray<Column<ChangeRow>> => [
+  { name: "seq", align: "right", wholeUpTo: 16, initialWidth: 7, of: ({ seq }) => (numberCell(seq)) },
   { name: "generation", hidden: true, of: ({ generation = null }) => generation },
   { name: "list", minWidth: 15, initialWidth: 15, of: ({ list }) => list },
-  { name: "scan", hidden: true, of: ({ scan }) => ({ json: String(scan) }) },
+  { name: "scan", hidden: true, of: ({ scan }) => (numberCell(scan)) },
   { name: "at", minWidth: 24, minTerminalWidth: 100, of: ({ at }) => at },
   { name: "change", minWidth: 8, initialWidth: 8, of: ({ kind }) => kind },
   { name: "id", wholeUpTo: 36, of: ({ id }) => id },

@@ -4,14 +4,14 @@ import { ChosenSource, logLine, scanFlags, toFlag } from "@payments/program"
 import { effectiveSettings, processSettings, type ShownSetting } from "@payments/program/sources"
 import { Effect, Stream } from "effect"
 import { Command } from "effect/cli"
-import { type Column, printRows, rowFormatFlag } from "../output/RowsOutput.ts"
+import { columnsOfCells, printRows, rowFormatFlag } from "../output/Rows.ts"
 
-const columns: ReadonlyArray<Column> = [
+const columns = columnsOfCells([
   { name: "source", minWidth: 8 },
   { name: "setting", wholeUpTo: 28 },
   { name: "value", minWidth: 16, details: (cell) => [cell] },
   { name: "from", minWidth: 8, details: (cell) => [cell] }
-]
+])
 
 /** `payments config`. */
 export const configCommand = Command.make(
@@ -26,7 +26,7 @@ export const configCommand = Command.make(
       ...rowsOf({ json: "null", table: "" }, yield* processSettings),
       ...sources.flatMap(({ name, settings }) => rowsOf(name, effectiveSettings(settings)))
     ]
-    yield* printRows(columns, Stream.make(rows), format, "")
+    yield* printRows(columns, Stream.make(rows), format, { empty: "" })
     if (sources.length > 0) return
     const { advice, found } = yield* nothing
     yield* logLine(`${found}. ${advice}`)

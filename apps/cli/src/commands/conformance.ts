@@ -11,13 +11,13 @@ import {
   type ProgramError,
   requireOutput,
   setting,
+  terminalWidth,
   wholeNumberFlag
 } from "@payments/program"
 import type { Finding } from "@payments/sandbox"
-import { Effect, type Layer, Stdio } from "effect"
+import { Effect, type Layer } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { HttpClient } from "effect/http"
-import { terminalWidth } from "../output/Output.ts"
 import type * as TextWidth from "../output/TextWidth.ts"
 
 /** Makes the command. `config` takes its settings from environment variables. */
@@ -51,7 +51,7 @@ export const conformanceCommand = <R>(
       yield* requireOutput
       yield* logLine("Reading, one request at a time. Nothing is written.")
       const findings = yield* Effect.provide(conformance(settings, { pages, pause: pauseDuration }), http)
-      const width = (yield* (yield* Stdio.Stdio).stdoutIsTerminal) ? yield* terminalWidth : Infinity
+      const width = yield* terminalWidth
       const textWidth = yield* Effect.promise(() => import("../output/TextWidth.ts"))
       yield* print(format === "json" ? `${JSON.stringify(findings, null, 2)}\n` : tableOf(findings, textWidth, width))
       const broken = findings.filter(({ verdict }) => verdict === "does not hold").length

@@ -1,7 +1,6 @@
 /** `payments changes ack` and `payments changes consumers`: the stored positions of the consumers of changes. */
 import {
   type BeyondLastChange,
-  type Cell,
   type ChangesLost,
   type ChangesRemoved,
   type ConsumerState,
@@ -28,7 +27,7 @@ import {
 import { Effect, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
-import { type Column, printRows, rowFormatFlag } from "../output/RowsOutput.ts"
+import { type Column, numberCell, printRows, rowFormatFlag } from "../output/Rows.ts"
 
 /** The name of a consumer. */
 export const consumerName: SettingParser<string> = {
@@ -158,11 +157,9 @@ export const consumersCommand = Command.make(
         ? Effect.flatMap(Destination.reader(destination), ({ consumerStates }) =>
           printRows(
             columns,
-            Stream.fromEffect(
-              Effect.map(consumerStates, (states) => states.map((state) => columns.map(({ of }) => of(state))))
-            ),
+            Stream.fromEffect(consumerStates),
             given.format,
-            "No consumers."
+            { empty: "No consumers." }
           ))
         : Effect.gen(function*() {
           const { removeConsumer } = yield* Destination.maintenance(destination)
@@ -183,10 +180,10 @@ export const consumersCommand = Command.make(
   ])
 )
 
-const columns: ReadonlyArray<Column & { readonly of: (consumer: ConsumerState) => Cell }> = [
+const columns: ReadonlyArray<Column<ConsumerState>> = [
   { name: "consumer", wholeUpTo: 40, of: ({ name }) => name },
   { name: "generation", of: ({ generation = null }) => generation },
-  { name: "position", of: ({ position }) => ({ json: String(position) }) },
-  { name: "lag", of: ({ lag }) => lag === undefined ? null : ({ json: String(lag) }) },
+  { name: "position", of: ({ position }) => numberCell(position) },
+  { name: "lag", of: ({ lag }) => lag === undefined ? null : numberCell(lag) },
   { name: "moved_at", minWidth: 24, of: ({ movedAt }) => movedAt }
 ]

@@ -27,8 +27,8 @@ import {
 import { Effect, Exit, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { type ComparedList, type DiffFormatter, makeDiffFormatter } from "../output/DiffOutput.ts"
-import { logWrapped } from "../output/Output.ts"
-import { formatOf, rowFormatFlag } from "../output/RowsOutput.ts"
+import { lookOf, rowFormatFlag } from "../output/Rows.ts"
+import { logWrapped } from "../output/Wrapped.ts"
 import { makeDiffProgress } from "../progress/DiffProgress.ts"
 import { resourceFlag } from "./changes.ts"
 
@@ -67,9 +67,9 @@ export const diffCommand = Command.make(
       const [from, to] = points
       const a = from === undefined ? current(first) : yield* pointAt(first, from, lists)
       const b = to === undefined ? current(second) : yield* pointAt(second, to, lists)
-      const { format, style, width } = yield* formatOf(wanted)
+      const look = yield* lookOf(wanted)
       yield* requireOutput
-      const formatter = yield* makeDiffFormatter(format, width, style)
+      const formatter = yield* makeDiffFormatter(look)
       // Points are of one destination.
       const { generation } = yield* first.changeRange
       yield* print(

@@ -1,8 +1,7 @@
 /** `payments doctor`: checks settings, service and destination, and says what to do. It writes nothing into a destination. */
-import { type Cell, printable } from "@payments/copy"
+import { printable } from "@payments/copy"
 import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import {
-  canColor,
   checkAll,
   ChosenSource,
   CommandExit,
@@ -22,7 +21,7 @@ import type { LoadedSource } from "@payments/program/sources"
 import { type Cause, Effect, Exit, Fiber, Layer, Queue, Stream } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
-import { type Column, formatOf, printRows, type RowFormat, rowFormatFlag } from "../output/RowsOutput.ts"
+import { type Column, lookOf, numberCell, printRows, type RowFormat, rowFormatFlag } from "../output/Rows.ts"
 import { colored } from "../output/StateColor.ts"
 import type * as TextWidth from "../output/TextWidth.ts"
 
@@ -131,9 +130,8 @@ const printAll = Effect.fnUntraced(function*(
   wanted: RowFormat | undefined,
   showsSource: boolean
 ) {
-  const { format, width } = yield* formatOf(wanted)
+  const { format, style: { colors }, width } = yield* lookOf(wanted)
   if (format === "table") {
-    const colors = yield* canColor
     const { wrapWords } = yield* Effect.promise(() => import("../output/TextWidth.ts"))
     return yield* Stream.runForEach(
       findings,
@@ -142,7 +140,7 @@ const printAll = Effect.fnUntraced(function*(
   }
   const rows = format === "json" ? Stream.fromIterable(yield* Stream.runCollect(findings)) : findings
   yield* Effect.catchIf(
-    printRows(columns, Stream.map(rows, (finding) => [columns.map(({ of }) => of(finding))]), format, ""),
+    printRows(columns, Stream.map(rows, (finding) => [finding]), format, { empty: "" }),
     ({ exitCode }) => exitCode === ExitCode.done,
     () => Effect.void
   )
@@ -178,17 +176,15 @@ const diagnosed = (
   }))
 }
 
-const text = (value: string | undefined): Cell => value ?? null
-
 /** The output for programs. */
-const columns: ReadonlyArray<Column & { readonly of: (finding: SourceFinding) => Cell }> = [
+const columns: ReadonlyArray<Column<SourceFinding>> = [
   { name: "source", of: ({ source }) => source },
   { name: "check", of: ({ check }) => check },
   { name: "state", of: ({ state }) => state },
   { name: "found", of: ({ found }) => found },
-  { name: "advice", of: ({ advice }) => text(advice) },
-  { name: "reason", of: ({ reason }) => text(reason) },
-  { name: "exitCode", of: ({ exitCode }) => ({ json: String(exitCode) }) }
+  { name: "advice", of: ({ advice = null }) => advice },
+  { name: "reason", of: ({ reason = null }) => reason },
+  { name: "exitCode", of: ({ exitCode }) => numberCell(exitCode) }
 ]
 
 const marks = { ok: "ok", warning: "warn", failed: "FAIL", skipped: "-" } as const

@@ -1,13 +1,5 @@
 /** `payments erase`: removes persons or single records from a destination, and keeps later exports from writing them again. */
-import {
-  type Cell,
-  type Criterion,
-  Destination,
-  erase,
-  type Erasure,
-  type PersonalRule,
-  previewErasure
-} from "@payments/copy"
+import { type Criterion, Destination, erase, type Erasure, type PersonalRule, previewErasure } from "@payments/copy"
 import {
   checkAll,
   chosenBoundTo,
@@ -24,10 +16,10 @@ import { Effect, type FileSystem, Redacted, type Stdio, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import { userInfo } from "node:os"
 import { leftAfter, logLeft } from "../output/LeftAfterRedaction.ts"
-import { logWrapped } from "../output/Output.ts"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
-import { type Column, printRows } from "../output/RowsOutput.ts"
+import { type Column, numberCell, printRows } from "../output/Rows.ts"
 import { isStdin, valueText } from "../output/ValueText.ts"
+import { logWrapped } from "../output/Wrapped.ts"
 import { redactionProgress } from "../progress/RedactionProgress.ts"
 
 const criterionFlag = (name: Criterion["kind"], description: string) =>
@@ -75,24 +67,14 @@ export const eraseCommand = Command.make(
         yield* Destination.requireMigrated(destination, maintenance)
         const lists = yield* progress.during(previewErasure(maintenance, search))
         if (format === "json") return yield* printJson({ dryRun, lists })
-        yield* printRows(
-          [{ name: "list" }, { name: "records" }],
-          Stream.make(lists.map(({ list, records }) => [list, { json: String(records) }])),
-          "table",
-          "Nothing has been exported."
-        )
+        yield* printRows(previewColumns, Stream.make(lists), "table", { empty: "Nothing has been exported." })
         return yield* logOtherValue(criteria)
       }
       const publish = yield* Destination.beginRedaction(destination)
       const erasures = yield* progress.during(erase(maintenance, { ...search, by, publish }))
       const left = yield* leftAfter(destination, maintenance)
       if (format === "json") return yield* printJson({ dryRun, erasures: erasures.map(members), ...left })
-      yield* printRows(
-        columns,
-        Stream.make(erasures.map((erasure) => columns.map(({ of }) => of(erasure)))),
-        "table",
-        ""
-      )
+      yield* printRows(columns, Stream.make(erasures), "table", { empty: "" })
       yield* logWrapped(suppressedText(erasures))
       yield* logOtherValue(criteria)
       yield* logLeft(left)
@@ -188,12 +170,19 @@ const members = ({ by, changes, completedAt, erasure, kind, quarantined, records
   quarantined
 })
 
-const columns: ReadonlyArray<Column & { readonly of: (erasure: Erasure) => Cell }> = [
-  { name: "erasure", of: ({ erasure }) => ({ json: String(erasure) }) },
+type Preview = Effect.Success<ReturnType<typeof previewErasure>>[number]
+
+const previewColumns: ReadonlyArray<Column<Preview>> = [
+  { name: "list", of: ({ list }) => list },
+  { name: "records", of: ({ records }) => numberCell(records) }
+]
+
+const columns: ReadonlyArray<Column<Erasure>> = [
+  { name: "erasure", of: ({ erasure }) => numberCell(erasure) },
   { name: "kind", wholeUpTo: 15, of: ({ kind }) => kind },
-  { name: "rows", of: ({ records }) => ({ json: String(records) }) },
-  { name: "changes", of: ({ changes }) => ({ json: String(changes) }) },
-  { name: "quarantined", of: ({ quarantined }) => ({ json: String(quarantined) }) }
+  { name: "rows", of: ({ records }) => numberCell(records) },
+  { name: "changes", of: ({ changes }) => numberCell(changes) },
+  { name: "quarantined", of: ({ quarantined }) => numberCell(quarantined) }
 ]
 
 /** Says that a person has two values, if only one of them was given: not every record has both. */

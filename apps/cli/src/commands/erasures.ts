@@ -1,9 +1,9 @@
 /** `payments erasures`: prints the protocol of erasures. */
-import { type Cell, Destination, type Erasure } from "@payments/copy"
+import { Destination, type Erasure } from "@payments/copy"
 import { fromDestination, fromFlag } from "@payments/program"
 import { Effect, Stream } from "effect"
 import { Command } from "effect/cli"
-import { type Column, printRows, rowFormatFlag } from "../output/RowsOutput.ts"
+import { type Column, numberCell, printRows, rowFormatFlag } from "../output/Rows.ts"
 
 /** `payments erasures`. */
 export const erasuresCommand = Command.make(
@@ -13,8 +13,7 @@ export const erasuresCommand = Command.make(
     const destination = yield* fromDestination(from)
     yield* Effect.scoped(Effect.gen(function*() {
       const { erasures } = yield* Destination.maintenance(destination)
-      const rows = Effect.map(erasures, (all) => all.map((erasure) => columns.map(({ of }) => of(erasure))))
-      yield* printRows(columns, Stream.fromEffect(rows), format, "Nothing was erased.")
+      yield* printRows(columns, Stream.fromEffect(erasures), format, { empty: "Nothing was erased." })
     }))
   })
 ).pipe(
@@ -25,16 +24,14 @@ export const erasuresCommand = Command.make(
   ])
 )
 
-const count = (of: (erasure: Erasure) => number) => (erasure: Erasure): Cell => ({ json: String(of(erasure)) })
-
-const columns: ReadonlyArray<Column & { readonly of: (erasure: Erasure) => Cell }> = [
-  { name: "erasure", of: count(({ erasure }) => erasure) },
+const columns: ReadonlyArray<Column<Erasure>> = [
+  { name: "erasure", of: ({ erasure }) => numberCell(erasure) },
   { name: "kind", wholeUpTo: 15, of: ({ kind }) => kind },
   { name: "by", minWidth: 10, of: ({ by }) => by },
   { name: "started_at", minWidth: 24, of: ({ startedAt }) => startedAt },
-  { name: "rows", of: count(({ records }) => records) },
-  { name: "changes", of: count(({ changes }) => changes) },
-  { name: "quarantined", of: count(({ quarantined }) => quarantined) },
+  { name: "rows", of: ({ records }) => numberCell(records) },
+  { name: "changes", of: ({ changes }) => numberCell(changes) },
+  { name: "quarantined", of: ({ quarantined }) => numberCell(quarantined) },
   // Null if the erasure was interrupted: the same command completes it.
   { name: "completed_at", minWidth: 24, minTerminalWidth: 120, of: ({ completedAt }) => completedAt ?? null }
 ]

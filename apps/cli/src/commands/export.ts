@@ -33,6 +33,7 @@ import {
   scanFlags,
   setting,
   SourceFlag,
+  terminalWidth,
   textFlag,
   toDestination,
   toFlag,
@@ -44,7 +45,6 @@ import type { Source } from "@payments/program/sources"
 import { DateTime, Effect, type FileSystem, Layer, Result, Stdio } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { flagsText } from "../listing/ContinueCommand.ts"
-import { terminalWidth } from "../output/Output.ts"
 import { printJson, type ResultFormat, resultFormatFlag } from "../output/ResultOutput.ts"
 import { problemsOf, summarize } from "../output/Summary.ts"
 import { logFailures, makeProgress } from "../progress/Progress.ts"
@@ -343,7 +343,7 @@ const withProgress = Effect.fnUntraced(function*<R>(
     yield* Effect.mapError(failWith(outcomes, problems), (error) => withNext(error, next))
     return
   }
-  const width = onTerminal ? yield* terminalWidth : Infinity
+  const width = yield* terminalWidth
   const lines = summarize(yield* withoutSecretNames(outcomes, onTerminal), progress.startEvents, isStored, width)
   const summary = lines.every((line) => line.length <= width) ? lines : yield* wrapLong(lines, width)
   if (summary.length > 0) {

@@ -39,9 +39,10 @@ import {
 import { Effect, type FileSystem, type Layer, Stdio, Stream, type Terminal } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { flagsText, isPrintable, nextText } from "../listing/ContinueCommand.ts"
-import { describe, logWrapped, wrapped } from "../output/Output.ts"
-import { type Column, formatOf, printRows, type RowFormat, rowFormatFlag } from "../output/RowsOutput.ts"
+import { describe } from "../listing/ListingOutput.ts"
+import { type Column, lookOf, makeRowWriter, printRows, type RowFormat, rowFormatFlag } from "../output/Rows.ts"
 import { valueText } from "../output/ValueText.ts"
+import { logWrapped, wrapped } from "../output/Wrapped.ts"
 
 /** How many records of a list are shown. */
 export const limits = { default: 100, most: 10_000 } as const
@@ -186,44 +187,26 @@ const printFound = Effect.fnUntraced(function*<R>(
   next: Next | undefined,
   wanted: RowFormat | undefined
 ) {
-  const { format, style } = yield* formatOf(wanted)
-  const cellsOf = (columns: ReadonlyArray<MatchColumn>, lists: ReadonlyArray<Found>) =>
-    lists.flatMap(({ matches }) => matches.map((match) => columns.map(({ of }) => of(match))))
-  if (format === "table") {
+  const look = yield* lookOf(wanted)
+  if (look.format === "table") {
     // The widths of the columns fit all lists, so that there is one header.
-    const lists = yield* Stream.runCollect(found)
-    const anyMissing = lists.some(({ matches }) => matches.some(({ isMissing }) => isMissing))
-    const columns = anyMissing ? [...tableColumns, missingColumn] : tableColumns
-    return yield* printRows(columns, Stream.make(cellsOf(columns, lists)), format, "No records.")
+    const matches = (yield* Stream.runCollect(found)).flatMap((list) => list.matches)
+    const columns = matches.some(({ isMissing }) => isMissing) ? [...tableColumns, missingColumn] : tableColumns
+    return yield* printRows(columns, Stream.make(matches), look.format, { empty: "No records." })
   }
-  if (format === "csv") {
-    return yield* printRows(
-      csvColumns,
-      Stream.map(found, (list) => cellsOf(csvColumns, [list])),
-      format,
-      "No records."
-    )
+  if (look.format === "csv") {
+    const rows = Stream.map(found, ({ matches }) => matches)
+    return yield* printRows(csvColumns, rows, look.format, { empty: "No records." })
   }
   yield* requireOutput
-  const toOutput = style.onTerminal ? printable : (line: string) => line
-  const lines = (matches: ReadonlyArray<Match>) => matches.map((match) => toOutput(jsonOf(match)))
-  if (format === "ndjson") {
-    return yield* Stream.runForEach(
-      found,
-      ({ matches }) => printOrEnd(lines(matches).map((line) => `${line}\n`).join(""))
-    )
-  }
-  let count = 0
-  const opening = () => count === 0 ? `{"items":[` : ","
-  const end = (wasInterrupted: boolean) =>
-    `${count === 0 ? opening() : "\n"}],${toOutput(endOf(results, incomplete, next, wasInterrupted))}\n`
-  yield* Stream.runForEach(found, ({ matches }) =>
-    Effect.suspend(() => {
-      if (matches.length === 0) return Effect.void
-      const items = `${opening()}\n${lines(matches).join(",\n")}`
-      count += matches.length
-      return printOrEnd(items)
-    })).pipe(Effect.onInterrupt(() => print(end(true))))
+  const writer = yield* makeRowWriter<Match>(
+    { columns: [], cells: () => [], json: jsonOf, document: "items" },
+    look
+  )
+  const end = (wasInterrupted: boolean) => writer.end(endOf(results, incomplete, next, wasInterrupted))
+  yield* Stream.runForEach(found, ({ matches }) => printOrEnd(writer.rows(matches))).pipe(
+    Effect.onInterrupt(() => print(end(true)))
+  )
   yield* printOrEnd(end(false))
 })
 
@@ -245,7 +228,7 @@ const endOf = (
       ...(error === undefined ? {} : { error: describe(error) })
     })),
     ...(wasInterrupted ? { error: { reason: "Interrupted", message: "interrupted" } } : {})
-  }).slice(1)
+  }).slice(1, -1)
 
 /** Returns the lists that have more matches than are shown. */
 const cutLists = (results: ReadonlyArray<Found>): ReadonlyArray<string> =>
@@ -331,13 +314,11 @@ const member = (field: string) => ({ raw }: Match): Cell => {
   return value === null ? null : typeof value === "string" ? value : { json: text ?? "" }
 }
 
-type MatchColumn = Column & { readonly of: (match: Match) => Cell }
+const listColumn: Column<Match> = { name: "list", wholeUpTo: 20, of: ({ list }) => list.label }
+const fieldsColumn: Column<Match> = { name: "fields", of: ({ fields }) => fields.join(", ") }
+const idColumn: Column<Match> = { name: "id", wholeUpTo: 40, of: ({ id = null }) => id }
 
-const listColumn: MatchColumn = { name: "list", wholeUpTo: 20, of: ({ list }) => list.label }
-const fieldsColumn: MatchColumn = { name: "fields", of: ({ fields }) => fields.join(", ") }
-const idColumn: MatchColumn = { name: "id", wholeUpTo: 40, of: ({ id = null }) => id }
-
-const tableColumns: ReadonlyArray<MatchColumn> = [
+const tableColumns: ReadonlyArray<Column<Match>> = [
   listColumn,
   idColumn,
   { ...fieldsColumn, minTerminalWidth: 80 },
@@ -347,13 +328,13 @@ const tableColumns: ReadonlyArray<MatchColumn> = [
 ]
 
 /** A table has it only if the service no longer returns one of the records. */
-const missingColumn: MatchColumn = {
+const missingColumn: Column<Match> = {
   name: "missing",
   minTerminalWidth: 100,
   of: ({ isMissing }) => isMissing ? "missing" : ""
 }
 
-const csvColumns: ReadonlyArray<MatchColumn> = [
+const csvColumns: ReadonlyArray<Column<Match>> = [
   listColumn,
   fieldsColumn,
   idColumn,

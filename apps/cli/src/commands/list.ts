@@ -18,8 +18,8 @@ import { Command, Flag } from "effect/cli"
 import type { TypedFlags } from "../listing/ContinueCommand.ts"
 import { isDateTimePrefix } from "../listing/FilterDates.ts"
 import { pageSize, runListing } from "../listing/Listing.ts"
+import { formats } from "../listing/ListingOutput.ts"
 import { selectionFlags, selectionOf, stdinValues } from "../listing/Selection.ts"
-import { formats } from "../output/Output.ts"
 import { isStdin, valueText } from "../output/ValueText.ts"
 
 const day: SettingParser<string> = {

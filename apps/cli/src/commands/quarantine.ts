@@ -1,10 +1,10 @@
 /** `payments quarantine`: prints the records of an export that do not match the document. */
-import { type Cell, Destination, type QuarantinedRow, type Reader } from "@payments/copy"
+import { Destination, type QuarantinedRow, type Reader } from "@payments/copy"
 import { Lists } from "@payments/core"
 import { fromDestination, fromFlag } from "@payments/program"
 import { Effect, Option, Stream } from "effect"
 import { Command } from "effect/cli"
-import { type Column, printRows, rowFormatFlag } from "../output/RowsOutput.ts"
+import { type Column, numberCell, printRows, rowFormatFlag } from "../output/Rows.ts"
 import { resourceFlag } from "./changes.ts"
 
 /** The largest number of rows that one read of the destination returns. */
@@ -18,11 +18,8 @@ export const quarantineCommand = Command.make(
     const destination = yield* fromDestination(from)
     yield* Effect.scoped(Effect.gen(function*() {
       const reader = yield* Destination.reader(destination)
-      const rows = Stream.map(
-        quarantined(reader, resource.length === 0 ? Lists.all : resource),
-        (batch) => batch.map((row) => columns.map(({ of }) => of(row)))
-      )
-      yield* printRows(columns, rows, format, "No record is quarantined.")
+      const rows = quarantined(reader, resource.length === 0 ? Lists.all : resource)
+      yield* printRows(columns, rows, format, { empty: "No record is quarantined." })
     }))
   })
 ).pipe(
@@ -36,12 +33,12 @@ export const quarantineCommand = Command.make(
   ])
 )
 
-const columns: ReadonlyArray<Column & { readonly of: (row: QuarantinedRow) => Cell }> = [
+const columns: ReadonlyArray<Column<QuarantinedRow>> = [
   { name: "list", minWidth: 15, of: ({ list }) => list },
   { name: "id", wholeUpTo: 36, of: ({ id = null }) => id },
   { name: "path", of: ({ path }) => path },
   { name: "expected", minWidth: 20, of: ({ expected }) => expected },
-  { name: "scan", hidden: true, of: ({ scan }) => ({ json: String(scan) }) },
+  { name: "scan", hidden: true, of: ({ scan }) => numberCell(scan) },
   { name: "raw", hidden: true, of: ({ raw }) => ({ json: raw }) }
 ]
 

@@ -30,9 +30,17 @@ import { checkFiles, writeChart } from "../charts/ChartOutput.ts"
 import { listsIn } from "../listing/ListsInStatement.ts"
 import { conditionsOf } from "../listing/Selection.ts"
 import { conditionSyntax } from "../listing/Where.ts"
-import { logWrapped } from "../output/Output.ts"
-import { type Column, formatOf, printRows, type RowFormat, rowFormatFlag } from "../output/RowsOutput.ts"
+import {
+  type Column,
+  columnsOfCells,
+  type Heading,
+  lookOf,
+  printRows,
+  type RowFormat,
+  rowFormatFlag
+} from "../output/Rows.ts"
 import { valueText } from "../output/ValueText.ts"
+import { logWrapped } from "../output/Wrapped.ts"
 
 const booleanFlag = (name: string, description: string) =>
   Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withDefault(false))
@@ -75,7 +83,9 @@ export const queryCommand = Command.make(
   Effect.fnUntraced(
     function*(given) {
       if (given.tables) return yield* printTables(yield* copyIfAny(given.from), given.format)
-      if (given.questions) return yield* printRows(questionColumns, Stream.make(questionRows), given.format, "")
+      if (given.questions) {
+        return yield* printRows(questionColumns, Stream.make(Questions.questions), given.format, { empty: "" })
+      }
       const { destination, month, question, sql, top } = yield* checkAll({
         question: questionOf(textOf(given.sql)),
         sql: statementTextOf(textOf(given.sql)),
@@ -104,7 +114,8 @@ export const queryCommand = Command.make(
         yield* Effect.scoped(Effect.gen(function*() {
           const result = yield* query(destination, sql)
           if (!isDrawn(given)) {
-            return yield* printRows(result.columns.map((name) => columnOf(name)), result.rows, given.format, "No rows.")
+            const columns = columnsOfCells(result.columns.map((name) => headingOf(name)))
+            return yield* printRows(columns, result.rows, given.format, { empty: "No rows." })
           }
           yield* writeChart(given, result, {
             title: "Query result",
@@ -193,9 +204,9 @@ const printAnswer = Effect.fnUntraced(function*(outputs: Outputs, asked: Asked) 
     isLargestFirst: top === undefined ? undefined : true
   }
   const result = yield* Questions.answer(destination, question, parameters)
-  const noRows = noRowsMessage(asked)
+  const empty = noRowsMessage(asked)
   const { emptyTotal, withTotals } = yield* Effect.promise(() => import("../output/QuestionRows.ts"))
-  const empty = emptyTotal(question, result.columns)
+  const noGroup = emptyTotal(question, result.columns)
   if (isDrawn(outputs)) {
     return yield* writeChart(outputs, result, {
       title: titleOf(asked),
@@ -205,20 +216,21 @@ const printAnswer = Effect.fnUntraced(function*(outputs: Outputs, asked: Asked) 
       ),
       chart: top === undefined ? question.chart : { ...question.chart, isOverTime: false },
       notes: ages.map(ageText),
-      emptyMessage: noRows,
-      totals: { shown: top ?? Infinity, empty }
+      emptyMessage: empty,
+      totals: { shown: top ?? Infinity, empty: noGroup }
     })
   }
-  const { format, style } = yield* formatOf(outputs.format)
-  const columns = result.columns.map((name) => columnOf(name, question))
+  const { format, style } = yield* lookOf(outputs.format)
+  const columns = columnsOfCells(result.columns.map((name) => headingOf(name, question)))
   if (format !== "table") {
     const rows = Stream.flattenIterable(result.rows).pipe(Stream.take(top ?? Infinity), Stream.chunks)
-    return yield* printRows(columns, rows, format, noRows)
+    return yield* printRows(columns, rows, format, { empty })
   }
   const isShortened = top === undefined && style.onTerminal && !question.chart.isOverTime
   const shown = top ?? (isShortened ? defaultTop : Infinity)
-  let others = empty
-  yield* printRows(columns, withTotals(result.rows, empty, shown, (found) => void (others = found)), format, noRows)
+  let others = noGroup
+  const rows = withTotals(result.rows, noGroup, shown, (found) => void (others = found))
+  yield* printRows(columns, rows, format, { empty })
   if (isShortened && others.groups > 0) {
     yield* logWrapped(`These are the ${shown} largest groups. --top shows more, and --format csv all of them.`)
   }
@@ -334,7 +346,7 @@ const ageText = ({ endedAt, heldBack, list }: ListAge): string =>
     : `${list}: the last complete export ended at ${endedAt.slice(0, 16).replace("T", " ")} UTC.`
 
 /** Ids are never shortened, so that people can copy them. */
-const columnOf = (name: string, question?: Questions.Question): Column =>
+const headingOf = (name: string, question?: Questions.Question): Heading =>
   name === "id" || name.endsWith("_id")
     ? { name, wholeUpTo: 40 }
     : name === "status"
@@ -380,25 +392,23 @@ const printTables = Effect.fnUntraced(function*(
       ]
     })
   )
-  yield* printRows(tableColumns, Stream.make(rows), format, "")
+  yield* printRows(tableColumns, Stream.make(rows), format, { empty: "" })
   if (read === undefined) yield* logWrapped(`The values are not shown: to read them took more than ${longestValues}.`)
 })
 
 /** Stands before the values in a table. */
 const valuesMark = ". Values: "
 
-const tableColumns: ReadonlyArray<Column> = [
+const tableColumns = columnsOfCells([
   { name: "table", wholeUpTo: 20 },
   { name: "column", wholeUpTo: 40 },
   { name: "type" },
   { name: "description", minWidth: 20, details: (cell) => cell.split(/(?<=\.) (?=Values: )/) },
   { name: "values", hidden: true }
-]
+])
 
-const questionColumns: ReadonlyArray<Column> = [
-  { name: "question", wholeUpTo: 40 },
-  { name: "description", minWidth: 30 },
-  { name: "month" }
+const questionColumns: ReadonlyArray<Column<Questions.Question>> = [
+  { name: "question", wholeUpTo: 40, of: ({ name }) => name },
+  { name: "description", minWidth: 30, of: ({ description }) => description },
+  { name: "month", of: ({ monthOf }) => monthOf }
 ]
-
-const questionRows = Questions.questions.map(({ description, monthOf, name }) => [name, description, monthOf])

@@ -1,12 +1,12 @@
 /** `payments rewrite`: carries the source's rule for personal data out over everything that a destination has. */
-import { type Cell, Destination, type FieldChange, previewRewrite, rewrite } from "@payments/copy"
+import { Destination, type FieldChange, previewRewrite, rewrite } from "@payments/copy"
 import { checkAll, chosenBoundTo, chosenPersonal, fromDestination, requireOutput, toFlag } from "@payments/program"
 import { Effect, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import { leftAfter, logLeft } from "../output/LeftAfterRedaction.ts"
-import { logWrapped } from "../output/Output.ts"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
-import { type Column, printRows } from "../output/RowsOutput.ts"
+import { type Column, columnsOfCells, numberCell, printRows } from "../output/Rows.ts"
+import { logWrapped } from "../output/Wrapped.ts"
 import { redactionProgress } from "../progress/RedactionProgress.ts"
 
 /** `payments rewrite`. */
@@ -36,8 +36,7 @@ export const rewriteCommand = Command.make(
         if (format === "json") return yield* printJson({ dryRun, ...preview })
         if (preview.same) return yield* logWrapped(sameText)
         if (preview.fields.length > 0) {
-          const rows = preview.fields.map((one) => columns.map(({ of }) => of(one)))
-          yield* printRows(columns, Stream.make(rows), "table", "")
+          yield* printRows(columns, Stream.make(preview.fields), "table", { empty: "" })
         }
         const { erasedFields } = preview
         if (erasedFields.length > 0) {
@@ -68,12 +67,11 @@ export const rewriteCommand = Command.make(
       if (format === "json") {
         return yield* printJson({ dryRun, same: false, from, to: name, rows: records, changes, quarantined, ...left })
       }
-      const cells = [records, changes, quarantined].map((number) => ({ json: String(number) }))
       yield* printRows(
-        [{ name: "rows" }, { name: "changes" }, { name: "quarantined" }],
-        Stream.make([cells]),
+        columnsOfCells([{ name: "rows" }, { name: "changes" }, { name: "quarantined" }]),
+        Stream.make([[records, changes, quarantined].map(numberCell)]),
         "table",
-        ""
+        { empty: "" }
       )
       // The rule has the same words if only the personal key, or the fields of erased records, are other ones.
       yield* logWrapped(
@@ -101,7 +99,7 @@ export const rewriteCommand = Command.make(
 
 const sameText = "The destination has this rule already."
 
-const columns: ReadonlyArray<Column & { readonly of: (change: FieldChange) => Cell }> = [
+const columns: ReadonlyArray<Column<FieldChange>> = [
   { name: "field", of: ({ field }) => field },
   { name: "from", wholeUpTo: 12, of: ({ from }) => from },
   { name: "to", wholeUpTo: 12, of: ({ to }) => to }

@@ -38,7 +38,7 @@ import {
 import type { LoadedSource } from "@payments/program/sources"
 import { DateTime, Duration, Effect, Result, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
-import { type Column, formatOf, logOmitted, printRows, rowFormatFlag } from "../output/RowsOutput.ts"
+import { type Column, logOmitted, lookOf, printRows, rowFormatFlag } from "../output/Rows.ts"
 import type * as Table from "../output/Table.ts"
 import type * as TextWidth from "../output/TextWidth.ts"
 import { resourceFlag } from "./changes.ts"
@@ -84,7 +84,7 @@ export const statusCommand = Command.make(
     }, { concurrency: concurrentDestinations })
     const statuses = read.flatMap((result) => Result.isSuccess(result) ? result.success : [])
     const failures = read.flatMap((result) => Result.isFailure(result) ? [result.failure] : [])
-    const { format, width } = yield* formatOf(given.format)
+    const { format, width } = yield* lookOf(given.format)
     if (format === "table") {
       yield* requireOutput
       // Loaded only here, because most commands print no table.
@@ -93,13 +93,12 @@ export const statusCommand = Command.make(
       )
       const { omittedColumns, text } = textOf(statuses, modules, width)
       yield* print(text)
-      yield* logOmitted(omittedColumns)
+      yield* logOmitted(omittedColumns, "use --format json")
     } else {
       const columns = second === undefined ? listColumns : [sourceColumn, ...listColumns]
-      const rows = statuses.map((status) => columns.map(({ of }) => of(status)))
       // A reader that closes the pipe early must not hide that a list is too old.
       yield* Effect.catchIf(
-        printRows(columns, Stream.make(rows), format, ""),
+        printRows(columns, Stream.make(statuses), format, { empty: "" }),
         ({ exitCode }) => exitCode === ExitCode.done,
         () => Effect.void
       )
@@ -179,12 +178,10 @@ const json = (value: unknown): Cell => value === undefined ? null : { json: JSON
 const seconds = (time: Duration.Duration | undefined): Cell =>
   time === undefined ? null : json(Duration.toSeconds(time))
 
-type StatusColumn = Column & { readonly of: (status: ListStatus) => Cell }
-
-const sourceColumn: StatusColumn = { name: "source", of: ({ source = null }) => source }
+const sourceColumn: Column<ListStatus> = { name: "source", of: ({ source = null }) => source }
 
 /** The output for programs. */
-const listColumns: ReadonlyArray<StatusColumn> = [
+const listColumns: ReadonlyArray<Column<ListStatus>> = [
   { name: "list", of: ({ list }) => list },
   { name: "ageSeconds", of: ({ age }) => seconds(age) },
   { name: "maxAgeSeconds", of: ({ maxAge }) => seconds(maxAge) },

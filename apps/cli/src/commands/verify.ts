@@ -23,11 +23,11 @@ import {
   grouped,
   print,
   type ProgramError,
-  requireOutput
+  requireOutput,
+  terminalWidth
 } from "@payments/program"
-import { Effect, Layer, Stdio } from "effect"
+import { Effect, Layer } from "effect"
 import { Command, Flag } from "effect/cli"
-import { terminalWidth } from "../output/Output.ts"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
 /** Makes the command. `api` is the service for `--against-api`. */
@@ -89,7 +89,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
           ...files.map((difference) => fileLine(difference, isRewriting)),
           ...compared.flatMap(apiLines)
         ]
-        const width = (yield* (yield* Stdio.Stdio).stdoutIsTerminal) ? yield* terminalWidth : Infinity
+        const width = yield* terminalWidth
         const { wrapWords } = yield* Effect.promise(() => import("../output/TextWidth.ts"))
         yield* print(lines.flatMap((line) => wrapWords(line, width)).map((line) => `${line}\n`).join(""))
       }

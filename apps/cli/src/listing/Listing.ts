@@ -17,13 +17,15 @@ import {
   withNext
 } from "@payments/program"
 import { Duration, Effect, Record, Redacted, Stdio, Stream } from "effect"
-import { chosenFormat, describe, type Ending, type Format, logWrapped, makeOutput, wrapped } from "../output/Output.ts"
 import * as OutputFile from "../output/OutputFile.ts"
 import { fieldReader } from "../output/PrintedRecord.ts"
+import { lookOf, type RowFormat } from "../output/Rows.ts"
+import { logWrapped, wrapped } from "../output/Wrapped.ts"
 import { CollectedRecords } from "./CollectedRecords.ts"
 import { continueCommand, isPrintable, nextText, type TypedFlags } from "./ContinueCommand.ts"
 import * as CursorFile from "./CursorFile.ts"
 import { type ListedRecord, recordsOf } from "./ListedRecords.ts"
+import { describe, type Ending, makeListingOutput } from "./ListingOutput.ts"
 import { CollectedLimit, type Selection } from "./Selection.ts"
 import { meets } from "./Where.ts"
 
@@ -39,7 +41,7 @@ export interface ListingInput {
   /** How long to wait while the service limits the rate. */
   readonly patience: Duration.Duration | undefined
   readonly strict: boolean
-  readonly format: Format | undefined
+  readonly format: RowFormat | undefined
   readonly selection: Selection
   readonly typed: TypedFlags
 }
@@ -96,7 +98,7 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
   const api = yield* PaymentsApi
   const { conditions, fields, query, sort } = input.selection
   const filters = Record.filter(input.filters, (value) => value !== undefined)
-  const format = input.output === undefined ? yield* chosenFormat(input.format) : input.format ?? "ndjson"
+  const format = input.output === undefined ? (yield* lookOf(input.format)).format : input.format ?? "ndjson"
   const savedOutput = input.output === undefined ? undefined : {
     path: yield* OutputFile.realPath(input.output),
     format,
@@ -127,7 +129,7 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
   const isContinued = file === undefined
     ? (saved !== undefined || start !== null) && ((yield* Stdout.fileLength) ?? 0) > 0
     : !file.isNew
-  const output = yield* makeOutput(list, { format, fields, file, isContinued })
+  const output = yield* makeListingOutput(list, { format, fields, file, isContinued })
   if (saved?.done === true) {
     yield* output.end({ cursor: null, complete: true, next: undefined, read: undefined, printedOfPage: 0, repeated: 0 })
     return yield* logLine(listIsComplete)

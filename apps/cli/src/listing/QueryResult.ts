@@ -1,13 +1,13 @@
 /** Prints the result of `--query`. An array has a line or row for each element; in a table or CSV, members are columns. */
-import { type Cell, printable } from "@payments/copy"
+import type { Cell } from "@payments/copy"
 import { Lists, membersOf } from "@payments/core"
 import { printOrEnd } from "@payments/program"
-import { Effect, Stdio, Stream } from "effect"
-import { type Ending, endingMembers, type Format } from "../output/Output.ts"
+import { Effect, Stream } from "effect"
 import { plainText } from "../output/PrintedRecord.ts"
-import { type Column, printRows } from "../output/RowsOutput.ts"
+import { columnsOfCells, type Heading, lookOf, printRows, type RowFormat, shownAs } from "../output/Rows.ts"
 import type { CollectedRecords } from "./CollectedRecords.ts"
 import type { JsonQuery } from "./JsonQuery.ts"
+import { type Ending, endingMembers } from "./ListingOutput.ts"
 import { runJsonQuery } from "./RunJsonQuery.ts"
 
 /** Runs the query on the records and prints its result. Without a query, it ends the document without a result. */
@@ -15,11 +15,10 @@ export const printResult = Effect.fnUntraced(function*(
   list: Lists.AnyList,
   query: JsonQuery | undefined,
   records: CollectedRecords,
-  format: Format,
+  format: RowFormat,
   ending: Ending
 ) {
-  const onTerminal = yield* (yield* Stdio.Stdio).stdoutIsTerminal
-  const toOutput = (text: string) => onTerminal ? printable(text) : text
+  const toOutput = shownAs(yield* lookOf(format))
   const { elements, json } = query === undefined
     ? { json: "null", elements: [] }
     : yield* runJsonQuery(query, records.texts())
@@ -29,7 +28,7 @@ export const printResult = Effect.fnUntraced(function*(
   if (query === undefined) return
   if (format === "ndjson") return yield* printOrEnd(elements.map((element) => `${toOutput(element)}\n`).join(""))
   const { columns, rows } = tableOf(elements, Lists.amountFields(list))
-  yield* printRows(columns, Stream.make(rows), format, "No rows.")
+  yield* printRows(columnsOfCells(columns), Stream.make(rows), format, { empty: "No rows." })
 })
 
 /** Returns a column for each member if all elements are objects, and one column of values otherwise. */
@@ -40,7 +39,7 @@ const tableOf = (elements: ReadonlyArray<string>, amounts: ReadonlyArray<string>
   const objects = elements.map(membersOf)
   const names = [...new Set(objects.flatMap((object) => [...object.keys()]))]
   return {
-    columns: names.map((name): Column =>
+    columns: names.map((name): Heading =>
       amounts.includes(name) ? { name, kind: "integer" } : name === "status" ? { name, kind: "state" } : { name }
     ),
     rows: objects.map((object) => names.map((name) => cellOf(object.get(name))))

@@ -2,17 +2,10 @@
  * Prints a comparison: the totals that differ, then the records, then the counts of each list. `table` is for people. In
  * `ndjson` and `csv` each row says what it is; `json` is one document. The texts of members are exact.
  */
-import {
-  type ListComparison,
-  type MemberDifference,
-  printable,
-  type RecordDifference,
-  type TotalDifference
-} from "@payments/copy"
+import { type Cell, type ListComparison, printable, type RecordDifference, type TotalDifference } from "@payments/copy"
 import { grouped } from "@payments/program"
 import { Effect } from "effect"
-import type { RowFormat } from "./RowsOutput.ts"
-import type { TableStyle } from "./Table.ts"
+import { jsonText, type Look, makeRowWriter, numberCell, type RowWriter, type Shape, shownAs } from "./Rows.ts"
 import type * as TextWidth from "./TextWidth.ts"
 
 /** The counts of a list. */
@@ -40,33 +33,14 @@ export interface DiffFormatter {
 }
 
 /** Makes the formatter. */
-export const makeDiffFormatter = (
-  format: RowFormat,
-  width: number,
-  style: TableStyle
-): Effect.Effect<DiffFormatter> => {
-  const toOutput = style.onTerminal ? printable : (text: string) => text
-  switch (format) {
-    case "table":
-      return Effect.map(
-        Effect.promise(() => import("./TextWidth.ts")),
-        (module) => blocks(module, width, style.onTerminal)
-      )
-    case "csv":
-      return Effect.map(
-        Effect.promise(() => import("@payments/copy/csv")),
-        ({ csvText, fieldText }) =>
-          csv((rows) =>
-            csvText(
-              rows.map((row) => row.map((text) => text === null ? null : fieldText(toOutput(text), "keep"))),
-              "keep"
-            ), (text) => fieldText(text, "escape"))
-      )
-    case "ndjson":
-      return Effect.succeed(ndjson(toOutput))
-    case "json":
-      return Effect.succeed(json(toOutput))
-  }
+export const makeDiffFormatter = (look: Look): Effect.Effect<DiffFormatter> => {
+  if (look.format === "json") return Effect.succeed(json(shownAs(look)))
+  return look.format === "table"
+    ? Effect.map(
+      Effect.promise(() => import("./TextWidth.ts")),
+      (module) => blocks(module, look.width, look.style.onTerminal)
+    )
+    : Effect.map(makeRowWriter(diffShape, look), (writer) => rowByRow(writer, look.format === "ndjson"))
 }
 
 const sideText = ({ at, destination }: Side): string =>
@@ -159,73 +133,81 @@ const listText = (compared: ComparedList): string => {
 /** The totals come from columns, and records are compared by the hashes of their texts. */
 const alteredText = "the totals differ but no record does, so another program has changed columns: run payments verify"
 
-/** A JSON object from names and the JSON texts of their values. A member without a value is omitted. */
-const objectOf = (members: { readonly [name: string]: string | undefined }): string =>
+/** The members of a row, as cells. A member that is undefined is absent. */
+interface Members {
+  readonly [name: string]: Cell | undefined
+}
+
+const jsonOf = (members: Members): string =>
   `{${
-    Object.entries(members).flatMap(([name, text]) => text === undefined ? [] : [`${JSON.stringify(name)}:${text}`])
-      .join(
-        ","
-      )
+    Object.entries(members).flatMap(([name, cell]) =>
+      cell === undefined ? [] : [`${JSON.stringify(name)}:${jsonText(cell)}`]
+    ).join(",")
   }}`
 
-const totalMembers = ({ a, b, day, figure, list, status }: TotalDifference) => ({
-  list: JSON.stringify(list),
-  day: JSON.stringify(day),
-  status: JSON.stringify(status),
-  figure: JSON.stringify(figure),
-  a: String(a),
-  b: String(b)
+const totalMembers = ({ a, b, day, figure, list, status }: TotalDifference): Members => ({
+  list,
+  day,
+  status,
+  figure,
+  a: { json: String(a) },
+  b: { json: String(b) }
 })
 
-const recordMembers = (
-  { change, id, list }: RecordDifference,
-  { a, b, member }: MemberDifference
-) => ({
-  list: JSON.stringify(list),
-  id: JSON.stringify(id),
-  change: JSON.stringify(change),
-  member: JSON.stringify(member),
-  a,
-  b
+const recordMembers = ({ change, id, list, members }: RecordDifference): ReadonlyArray<Members> =>
+  members.map(({ a, b, member }) => ({
+    list,
+    id,
+    change,
+    member,
+    a: a === undefined ? undefined : { json: a },
+    b: b === undefined ? undefined : { json: b }
+  }))
+
+const listMembers = (compared: ComparedList): Members => ({
+  list: compared.list,
+  equal: { json: String(isEqual(compared)) },
+  recordsA: numberCell(compared.a),
+  recordsB: numberCell(compared.b),
+  onlyA: numberCell(compared.onlyA),
+  onlyB: numberCell(compared.onlyB),
+  differing: numberCell(compared.differing)
 })
 
-const listMembers = (compared: ComparedList) => ({
-  list: JSON.stringify(compared.list),
-  equal: String(isEqual(compared)),
-  recordsA: String(compared.a),
-  recordsB: String(compared.b),
-  onlyA: String(compared.onlyA),
-  onlyB: String(compared.onlyB),
-  differing: String(compared.differing)
+const sideMembers = ({ at, destination, generation }: Side): Members => ({
+  destination,
+  at: at === undefined ? undefined : numberCell(at),
+  generation: at === undefined ? undefined : generation
 })
 
-const sideMembers = ({ at, destination, generation }: Side): string =>
-  objectOf({
-    destination: JSON.stringify(destination),
-    at: at === undefined ? undefined : String(at),
-    generation: at === undefined || generation === undefined ? undefined : JSON.stringify(generation)
-  })
+const csvColumns = ["type", "list", "day", "status", "figure", "id", "change", "member", "a", "b"]
 
-const ndjson = (toOutput: (text: string) => string): DiffFormatter => {
-  const line = (type: string, members: { readonly [name: string]: string | undefined }) =>
-    `${toOutput(objectOf({ type: JSON.stringify(type), ...members }))}\n`
+const diffShape: Shape<Members> = {
+  columns: csvColumns.map((name) => ({ name })),
+  cells: (members) => csvColumns.map((name) => members[name] ?? null),
+  json: jsonOf
+}
+
+/** Formats each difference as a row that says what it is. CSV lacks the counts of the lists, which are other columns. */
+const rowByRow = (writer: RowWriter<Members>, hasLists: boolean): DiffFormatter => {
+  const rows = (type: string, members: ReadonlyArray<Members>) => writer.rows(members.map((row) => ({ type, ...row })))
   return {
-    head: () => "",
-    totals: (rows) => rows.map((row) => line("total", totalMembers(row))).join(""),
-    records: (rows) =>
-      rows.map((row) => row.members.map((member) => line("record", recordMembers(row, member))).join("")).join(""),
-    end: (lists, isComplete) => isComplete ? lists.map((list) => line("list", listMembers(list))).join("") : ""
+    head: () => writer.rows([]),
+    totals: (totals) => rows("total", totals.map(totalMembers)),
+    records: (records) => rows("record", records.flatMap(recordMembers)),
+    end: (lists, isComplete) => isComplete && hasLists ? rows("list", lists.map(listMembers)) : ""
   }
 }
 
 const json = (toOutput: (text: string) => string): DiffFormatter => {
   let part: "totals" | "records" = "totals"
   let isFirst = true
-  const item = (members: { readonly [name: string]: string | undefined }) => {
-    const separator = isFirst ? "\n" : ",\n"
-    isFirst = false
-    return `${separator}${toOutput(objectOf(members))}`
-  }
+  const items = (rows: ReadonlyArray<Members>): string =>
+    rows.map((members) => {
+      const separator = isFirst ? "\n" : ",\n"
+      isFirst = false
+      return `${separator}${toOutput(jsonOf(members))}`
+    }).join("")
   const startRecords = () => {
     if (part === "records") return ""
     part = "records"
@@ -233,48 +215,15 @@ const json = (toOutput: (text: string) => string): DiffFormatter => {
     return `\n],"records":[`
   }
   return {
-    head: (a, b) => `{"a":${toOutput(sideMembers(a))},"b":${toOutput(sideMembers(b))},"totals":[`,
-    totals: (rows) => rows.map((row) => item(totalMembers(row))).join(""),
-    records: (rows) =>
-      `${startRecords()}${
-        rows.map((row) => row.members.map((member) => item(recordMembers(row, member))).join("")).join("")
-      }`,
+    head: (a, b) => `{"a":${toOutput(jsonOf(sideMembers(a)))},"b":${toOutput(jsonOf(sideMembers(b)))},"totals":[`,
+    totals: (rows) => items(rows.map(totalMembers)),
+    records: (rows) => `${startRecords()}${items(rows.flatMap(recordMembers))}`,
     end: (lists, isComplete) => {
       const start = startRecords()
       isFirst = true
-      const items = lists.map((list) => item(listMembers(list))).join("")
       // Whether an unfinished comparison found no difference says nothing.
       const equal = isComplete ? `,"equal":${lists.every(isEqual)}` : ""
-      return `${start}\n],"lists":[${items}\n]${equal},"complete":${isComplete}}\n`
+      return `${start}\n],"lists":[${items(lists.map(listMembers))}\n]${equal},"complete":${isComplete}}\n`
     }
   }
 }
-
-const csv = (
-  text: (rows: ReadonlyArray<ReadonlyArray<string | null>>) => string,
-  escaped: (text: string) => string
-): DiffFormatter => ({
-  head: () => text([["type", "list", "day", "status", "figure", "id", "change", "member", "a", "b"]]),
-  totals: (rows) =>
-    text(rows.map(({ a, b, day, figure, list, status }) => [
-      "total",
-      list,
-      day === null ? null : escaped(day),
-      status === null ? null : escaped(status),
-      figure,
-      null,
-      null,
-      null,
-      String(a),
-      String(b)
-    ])),
-  records: (rows) =>
-    text(
-      rows.flatMap(({ change, id, list, members }) =>
-        members.map((
-          { a, b, member }
-        ) => ["record", list, null, null, null, escaped(id), change, escaped(member), a ?? null, b ?? null])
-      )
-    ),
-  end: () => ""
-})

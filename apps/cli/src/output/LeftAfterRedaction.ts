@@ -2,7 +2,7 @@
 import { Destination, type Maintenance } from "@payments/copy"
 import { grouped, logLine } from "@payments/program"
 import { Effect } from "effect"
-import { logWrapped } from "./Output.ts"
+import { logWrapped } from "./Wrapped.ts"
 
 /** What is left to do, for programs. */
 export interface Left {

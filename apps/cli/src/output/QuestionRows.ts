@@ -5,7 +5,7 @@
 import { type Cell, Questions } from "@payments/copy"
 import { grouped } from "@payments/program"
 import { Effect, Stream } from "effect"
-import type { Cells } from "./RowsOutput.ts"
+import type { Cells } from "./Rows.ts"
 
 /** The sums over some groups. */
 export interface Total {

@@ -2,7 +2,7 @@
 import type { RedactionProgress } from "@payments/copy"
 import { canRedraw, drawProgress, eraseProgress, grouped } from "@payments/program"
 import { Effect, Stdio } from "effect"
-import { logWrapped } from "../output/Output.ts"
+import { logWrapped } from "../output/Wrapped.ts"
 
 const redrawEveryMs = 100
 

@@ -1,0 +1,260 @@
+/**
+ * Writes rows as they arrive: as a table for people, as CSV, as lines of JSON or as one JSON document. A number arrives as text, so
+ * that it is never rounded. Output to a terminal has its control characters escaped.
+ */
+import { type Cell, printable } from "@payments/copy"
+import { canColor, logLine, optionalFlag, printOrEnd, requireOutput, terminalWidth } from "@payments/program"
+import { Effect, Stdio, Stream } from "effect"
+import { Flag } from "effect/cli"
+import type * as Table from "./Table.ts"
+import { logWrapped } from "./Wrapped.ts"
+
+/** The formats of rows. */
+export const rowFormats = ["table", "csv", "json", "ndjson"] as const
+/** {@inheritDoc rowFormats} */
+export type RowFormat = typeof rowFormats[number]
+
+/** The format of rows. The default depends on whether stdout is a terminal. */
+export const rowFormatFlag = optionalFlag(
+  Flag.Literals("format", rowFormats).pipe(
+    Flag.withDescription("default: table on a terminal, ndjson in a pipe")
+  )
+)
+
+/** How rows look: their format, the width of the terminal, which is Infinity if stdout is none, and the style of tables. */
+export interface Look {
+  readonly format: RowFormat
+  readonly width: number
+  readonly style: Table.TableStyle
+}
+
+/** Returns how rows look on stdout. */
+export const lookOf = Effect.fnUntraced(function*(wanted: RowFormat | undefined) {
+  const onTerminal = yield* (yield* Stdio.Stdio).stdoutIsTerminal
+  const look: Look = {
+    format: wanted ?? (onTerminal ? "table" : "ndjson"),
+    style: { onTerminal, colors: yield* canColor },
+    width: yield* terminalWidth
+  }
+  return look
+})
+
+/** Returns the function that makes text safe where it is shown. */
+export const shownAs = ({ style }: Look): (text: string) => string => style.onTerminal ? printable : (text) => text
+
+/** The cells of a row whose columns are known only when the program runs. */
+export type Cells = ReadonlyArray<Cell>
+
+/** The head of a column. */
+export interface Heading extends Table.Column {
+  /** Whether a table omits the column, because only programs need it. */
+  readonly hidden?: boolean
+  /** The least width of a terminal on which a table shows the column; any width by default. */
+  readonly minTerminalWidth?: number
+}
+
+/** A column with the cell that each row has in it. */
+export interface Column<Row> extends Heading {
+  readonly of: (row: Row) => Cell
+}
+
+/** Returns the columns of rows that have a cell for each of them. */
+export const columnsOfCells = (headings: ReadonlyArray<Heading>): ReadonlyArray<Column<Cells>> =>
+  headings.map((heading, index) => ({ ...heading, of: (row) => row[index] ?? null }))
+
+/** A cell with an exact number. */
+export const numberCell = (number: number): Cell => ({ json: String(number) })
+
+/** What is written of rows. */
+export interface Shape<Row> {
+  readonly columns: ReadonlyArray<Heading>
+  readonly cells: (row: Row) => Cells
+  /** The exact JSON of a row; by default an object with a member for each column. */
+  readonly json?: (row: Row) => string
+  /** `array` by default. `items` is an object whose first member has the rows; the end of the document has the others. */
+  readonly document?: "array" | "items"
+  /** Whether columns are also taken for columns of numbers if the first rows have numbers there; by default true. */
+  readonly findsNumbers?: boolean
+  /** Whether the rows follow earlier ones, so that CSV has its header already. */
+  readonly isContinued?: boolean
+}
+
+/** Formats rows as text. */
+export interface RowWriter<Row> {
+  /** Formats the next rows. What precedes all rows comes with the first call, in a document of items with the first row. */
+  readonly rows: (rows: ReadonlyArray<Row>) => string
+  /** Ends the output. A document of items gets these members, without brackets. */
+  readonly end: (members?: string) => string
+  /** The columns that did not fit on the terminal. */
+  readonly omittedColumns: () => ReadonlyArray<string>
+}
+
+/** Makes the writer of rows. */
+export const makeRowWriter = <Row>(shape: Shape<Row>, look: Look): Effect.Effect<RowWriter<Row>> =>
+  makers[look.format](shape, look)
+
+const none = () => []
+
+const ndjsonWriter = <Row>(shape: Shape<Row>, look: Look): Effect.Effect<RowWriter<Row>> => {
+  const json = jsonOf(shape, look)
+  return Effect.succeed({
+    rows: (rows) => rows.map((row) => `${json(row)}\n`).join(""),
+    end: () => "",
+    omittedColumns: none
+  })
+}
+
+const jsonWriter = <Row>(shape: Shape<Row>, look: Look): Effect.Effect<RowWriter<Row>> => {
+  const json = jsonOf(shape, look)
+  const isArray = shape.document !== "items"
+  let hasHead = false
+  let hasRows = false
+  const head = () => {
+    if (hasHead) return ""
+    hasHead = true
+    return isArray ? "[" : `{"items":[`
+  }
+  return Effect.succeed({
+    rows: (rows) => {
+      if (rows.length === 0) return isArray ? head() : ""
+      const start = `${head()}${hasRows ? "," : ""}\n`
+      hasRows = true
+      return start + rows.map(json).join(",\n")
+    },
+    end: (members = "") => {
+      const start = `${head()}${isArray || hasRows ? "\n" : ""}]`
+      return isArray ? `${start}\n` : `${start},${shownAs(look)(members)}}\n`
+    },
+    omittedColumns: none
+  })
+}
+
+/** Returns a function that formats a row as a JSON object. It numbers equal names, since a parser would keep only one. */
+const jsonOf = <Row>({ cells, columns, json }: Shape<Row>, look: Look): (row: Row) => string => {
+  const toOutput = shownAs(look)
+  if (json !== undefined) return (row) => toOutput(json(row))
+  const seen = new Set<string>()
+  const names = columns.map(({ name }) => {
+    let unique = name
+    for (let number = 2; seen.has(unique); number++) unique = `${name}_${number}`
+    seen.add(unique)
+    return JSON.stringify(unique)
+  })
+  return (row) => toOutput(`{${cells(row).map((cell, index) => `${names[index]}:${jsonText(cell)}`).join(",")}}`)
+}
+
+/** Returns the JSON text of a cell. */
+export const jsonText = (cell: Cell): string =>
+  cell === null ? "null" : typeof cell === "string" ? JSON.stringify(cell) : cell.json
+
+const csvWriter = Effect.fnUntraced(function*<Row>(
+  { cells, columns, isContinued = false }: Shape<Row>,
+  look: Look
+) {
+  const { csvText, fieldText } = yield* Effect.promise(() => import("@payments/copy/csv"))
+  const toOutput = shownAs(look)
+  const text = (cell: string) => fieldText(toOutput(cell), "escape")
+  const field = (cell: Cell): string | null => {
+    if (cell === null) return null
+    if (typeof cell === "string") return text(cell)
+    const { csv: content = cell.json } = cell
+    // A number is not escaped: a negative one begins with a minus sign, but it is no formula.
+    return content === null || isNumber(cell) ? content : text(content)
+  }
+  let hasHead = isContinued
+  const writer: RowWriter<Row> = {
+    rows: (rows) => {
+      const head = hasHead ? [] : [columns.map(({ name }) => text(name))]
+      hasHead = true
+      return csvText([...head, ...rows.map((row) => cells(row).map(field))], "keep")
+    },
+    end: () => hasHead ? "" : writer.rows([]),
+    omittedColumns: none
+  }
+  return writer
+})
+
+const isNumber = (cell: Cell): boolean => cell !== null && typeof cell !== "string" && /^-?\d/.test(cell.json)
+
+/** Returns the text of a cell in a table. Null is `NULL`; the text `NULL` has quotes. */
+const tableCell = (cell: Cell): string =>
+  cell === null ? "NULL" : cell === "NULL" ? `"NULL"` : typeof cell === "string" ? cell : cell.table ?? cell.json
+
+/** A number up to this length is never shortened. 64-bit integers and their sums are shorter. */
+const longestNumber = 40
+
+const tableWriter = Effect.fnUntraced(function*<Row>(
+  { cells, columns, findsNumbers = true }: Shape<Row>,
+  { style, width }: Look
+) {
+  const { makeTable } = yield* Effect.promise(() => import("./Table.ts"))
+  const visible = columns.flatMap((column, index) =>
+    column.hidden !== true && width >= (column.minTerminalWidth ?? 0) ? [{ column, index }] : []
+  )
+  let table: Table.Table | undefined
+  const writer: RowWriter<Row> = {
+    rows: (rows) => {
+      if (rows.length === 0) return ""
+      const values = rows.map(cells)
+      table ??= makeTable(
+        visible.map(({ column, index }) =>
+          // The first rows decide which columns contain numbers. Numbers are never shortened.
+          findsNumbers && values.some((row) => isNumber(row[index] ?? null))
+            ? { align: "right" as const, wholeUpTo: longestNumber, ...column }
+            : column
+        ),
+        width,
+        style
+      )
+      return table.print(values.map((row) =>
+        visible.map(({ index }) => {
+          const cell = row[index]
+          return cell === undefined ? "" : tableCell(cell)
+        })
+      ))
+    },
+    end: () => "",
+    omittedColumns: () => table?.omittedColumns() ?? []
+  }
+  return writer
+})
+
+const makers: {
+  readonly [format in RowFormat]: <Row>(shape: Shape<Row>, look: Look) => Effect.Effect<RowWriter<Row>>
+} = { table: tableWriter, csv: csvWriter, json: jsonWriter, ndjson: ndjsonWriter }
+
+/** What is printed besides rows. */
+interface Notes<E, R> {
+  /** Printed on stderr if there are no rows. */
+  readonly empty: string
+  /** Runs after each batch was written. */
+  readonly afterBatch?: Effect.Effect<void, E, R> | undefined
+}
+
+/** Prints the rows as they arrive. Ends the command when the reader of stdout has closed it. */
+export const printRows = Effect.fnUntraced(function*<Row, E, R, E2 = never, R2 = never>(
+  columns: ReadonlyArray<Column<Row>>,
+  rows: Stream.Stream<ReadonlyArray<Row>, E, R>,
+  wanted: RowFormat | undefined,
+  { afterBatch = Effect.void, empty }: Notes<E2, R2>
+) {
+  const look = yield* lookOf(wanted)
+  yield* requireOutput
+  const writer = yield* makeRowWriter({ columns, cells: (row: Row) => columns.map(({ of }) => of(row)) }, look)
+  yield* printOrEnd(writer.rows([]))
+  let count = 0
+  yield* Stream.runForEach(rows, (batch) =>
+    Effect.suspend(() => {
+      count += batch.length
+      return Effect.andThen(batch.length === 0 ? Effect.void : printOrEnd(writer.rows(batch)), afterBatch)
+    }))
+  yield* printOrEnd(writer.end())
+  if (count === 0) yield* logLine(empty)
+  yield* logOmitted(writer.omittedColumns(), "use --format json")
+})
+
+/** Names the columns that did not fit on the terminal. */
+export const logOmitted = (columns: ReadonlyArray<string>, remedy: string) =>
+  columns.length === 0
+    ? Effect.void
+    : logWrapped(`The terminal has no room for: ${columns.map(printable).join(", ")}. Widen it, or ${remedy}.`)
