@@ -2,11 +2,9 @@
  * Answers `--version`, and `--help` of a command from a text that the build wrote (`finish.ts`). The launcher loads this file alone:
  * no library, so that the answer is immediate.
  */
+import { fitted, hasColors, isStdoutClosed } from "@payments/program/launch"
 import { fstatSync, readFileSync, writeSync } from "node:fs"
 import { join } from "node:path"
-import { isStdoutClosed } from "../../packages/copy/src/stdout/ClosedStdout.ts"
-import { hasColors } from "../../packages/program/src/terminal/ColorRule.ts"
-import { fitted } from "../../packages/program/src/terminal/HelpWidth.ts"
 
 /** The build replaces this name with the version. */
 declare const PAYMENTS_VERSION: string

@@ -2,9 +2,14 @@
 import { chmodSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { defineConfig, type OutputOptions, type RolldownOptions } from "rolldown"
-import { oldestNode } from "../../packages/core/src/http/NodeVersion.ts"
 import { lazyLoading } from "./lazy.ts"
 import { notices } from "./notices.ts"
+
+interface Manifest {
+  readonly version: string
+  /** The oldest Node, such as `>=22.20.0`. */
+  readonly engines: { readonly node: string }
+}
 
 /**
  * The script that starts a program. Every version of Node must be able to parse it, so it uses old syntax. It answers
@@ -14,13 +19,17 @@ import { notices } from "./notices.ts"
  * A shell reads the first two lines, and Node the others: the second line is a text and a comment in JavaScript. Only a shell
  * sees whether stdout is closed (`ClosedStdout.ts`).
  */
-const launcher = (name: string, signals: ReadonlyArray<NodeJS.Signals>): string =>
+const launcher = (
+  name: string,
+  signals: ReadonlyArray<NodeJS.Signals>,
+  [major = 0, minor = 0]: ReadonlyArray<number>
+): string =>
   `#!/usr/bin/env sh
 ':' //; if { true 3>&1; } 2>/dev/null; then PAYMENTS_STDOUT=open; else PAYMENTS_STDOUT=closed; fi; export PAYMENTS_STDOUT; exec node "$0" "$@"
 var version = process.versions.node.split(".")
 var isQuestion = process.argv.some(function (word) { return /^(-h|-v|--help|--version)$/.test(word) })
-if (version[0] < ${oldestNode.major} || (version[0] == ${oldestNode.major} && version[1] < ${oldestNode.minor})) {
-  process.stderr.write("${name}: needs Node ${oldestNode.major}.${oldestNode.minor} or later; this is Node " + process.versions.node + ".\\n")
+if (version[0] < ${major} || (version[0] == ${major} && version[1] < ${minor})) {
+  process.stderr.write("${name}: needs Node ${major}.${minor} or later; this is Node " + process.versions.node + ".\\n")
   process.exitCode = 3
 } else if (process.env.NODE_DEBUG || process.env.NODE_DEBUG_NATIVE) {
   // Node reads both before this script runs. With them it prints the address of every request.
@@ -71,7 +80,7 @@ export const programBuild = (
     readonly threads?: Readonly<Record<string, string>>
   } = {}
 ): Array<RolldownOptions> => {
-  const { version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as { readonly version: string } // our own file
+  const { engines, version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as Manifest // our own file
   const common: RolldownOptions = {
     platform: "node",
     // undici leaves out its experimental parser if it is bundled with esbuild, as for Node itself.
@@ -98,7 +107,11 @@ export const programBuild = (
       plugins: [common.plugins, {
         name: "launcher",
         generateBundle() {
-          this.emitFile({ type: "asset", fileName: `${name}.js`, source: launcher(name, signals) })
+          this.emitFile({
+            type: "asset",
+            fileName: `${name}.js`,
+            source: launcher(name, signals, (engines.node.match(/\d+/g) ?? []).map(Number))
+          })
           // The launcher is a script, whatever the package around it says.
           this.emitFile({ type: "asset", fileName: "package.json", source: `{ "type": "commonjs" }\n` })
         },

@@ -27,136 +27,48 @@ export interface Services<R, R2> {
 /** The headings of the help, in order. */
 const groups = ["READ THE SERVICE", "KEEP A COPY", "ASK A COPY", "SET UP", "MORE"] as const
 
-/** The commands, in the order of the help. `load` imports the module of a command and returns the command. */
-const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) =>
-  [
-    ...Lists.all.map((list) =>
-      ({
-        name: list.label,
-        group: "READ THE SERVICE",
-        // Not on demand: most starts read a list.
-        load: () => Promise.resolve(listCommand(list, api))
-      }) as const
-    ),
-    {
-      name: "find",
-      group: "READ THE SERVICE",
-      load: async () => (await import("./commands/find.ts")).findCommand(api)
-    },
-    {
-      name: "export",
-      group: "KEEP A COPY",
-      load: async () => {
-        const { exportTelemetry } = await import("./progress/ExportTelemetry.ts")
-        return (await import("./commands/export.ts")).exportCommand(api, exportTelemetry(http, version))
-      }
-    },
-    {
-      name: "status",
-      group: "KEEP A COPY",
-      load: async () => (await import("./commands/status.ts")).statusCommand
-    },
-    {
-      name: "verify",
-      group: "KEEP A COPY",
-      load: async () => (await import("./commands/verify.ts")).verifyCommand(api)
-    },
-    {
-      name: "changes",
-      group: "KEEP A COPY",
-      load: async () => (await import("./commands/changes.ts")).changesCommand
-    },
-    {
-      name: "prune",
-      group: "KEEP A COPY",
-      load: async () => (await import("./commands/prune.ts")).pruneCommand
-    },
-    {
-      name: "migrate",
-      group: "KEEP A COPY",
-      load: async () => (await import("./commands/migrate.ts")).migrateCommand
-    },
-    {
-      name: "restored",
-      group: "KEEP A COPY",
-      load: async () => (await import("./commands/restored.ts")).restoredCommand
-    },
-    {
-      name: "quarantine",
-      group: "KEEP A COPY",
-      load: async () => (await import("./commands/quarantine.ts")).quarantineCommand
-    },
-    {
-      name: "rewrite",
-      group: "KEEP A COPY",
-      load: async () => (await import("./commands/rewrite.ts")).rewriteCommand
-    },
-    {
-      name: "erase",
-      group: "KEEP A COPY",
-      load: async () => (await import("./commands/erase.ts")).eraseCommand
-    },
-    {
-      name: "erasures",
-      group: "KEEP A COPY",
-      load: async () => (await import("./commands/erasures.ts")).erasuresCommand
-    },
-    {
-      name: "query",
-      group: "ASK A COPY",
-      load: async () => (await import("./commands/query.ts")).queryCommand
-    },
-    {
-      name: "diff",
-      group: "ASK A COPY",
-      load: async () => (await import("./commands/diff.ts")).diffCommand
-    },
-    {
-      name: "start",
-      group: "SET UP",
-      load: async () => (await import("./commands/start.ts")).startCommand(api, http)
-    },
-    {
-      name: "doctor",
-      group: "SET UP",
-      load: async () => (await import("./commands/doctor.ts")).doctorCommand(http)
-    },
-    {
-      name: "config",
-      group: "SET UP",
-      load: async () => (await import("./commands/config.ts")).configCommand
-    },
-    {
-      name: "source",
-      group: "SET UP",
-      load: async () => (await import("./commands/source.ts")).sourceCommand
-    },
-    {
-      name: "completions",
-      group: "SET UP",
-      load: async () => {
-        const { completionsCommand } = await import("./commands/completions.ts")
-        const load = (words: ReadonlyArray<string>): Promise<Command.Command.Any> =>
-          payments({ api, config, http, version }, words)
-        return completionsCommand(load, [GlobalFlag.Help, GlobalFlag.Version, ...globalFlags].map(({ flag }) => flag))
-      }
-    },
-    {
-      name: "mcp",
-      group: "MORE",
-      load: async () => (await import("./commands/mcp.ts")).mcpCommand(api, version)
-    },
-    {
-      name: "sandbox",
-      group: "MORE",
-      load: async () => (await import("./commands/sandbox.ts")).sandboxCommand
-    },
-    {
-      name: "conformance",
-      group: "MORE",
-      load: async () => (await import("./commands/conformance.ts")).conformanceCommand(config, http)
-    }
-  ] as const
+/** A command. `load` imports its module and returns it. */
+const entry = <const Name extends string, C>(name: Name, group: typeof groups[number], load: () => Promise<C>) => ({
+  name,
+  group,
+  load
+})
+
+/** The commands, in the order of the help. */
+const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) => [
+  // Not on demand: most starts read a list.
+  ...Lists.all.map((list) => entry(list.label, "READ THE SERVICE", () => Promise.resolve(listCommand(list, api)))),
+  entry("find", "READ THE SERVICE", async () => (await import("./commands/find.ts")).findCommand(api)),
+  entry("export", "KEEP A COPY", async () => {
+    const { exportTelemetry } = await import("./progress/ExportTelemetry.ts")
+    return (await import("./commands/export.ts")).exportCommand(api, exportTelemetry(http, version))
+  }),
+  entry("status", "KEEP A COPY", async () => (await import("./commands/status.ts")).statusCommand),
+  entry("verify", "KEEP A COPY", async () => (await import("./commands/verify.ts")).verifyCommand(api)),
+  entry("changes", "KEEP A COPY", async () => (await import("./commands/changes.ts")).changesCommand),
+  entry("prune", "KEEP A COPY", async () => (await import("./commands/prune.ts")).pruneCommand),
+  entry("migrate", "KEEP A COPY", async () => (await import("./commands/migrate.ts")).migrateCommand),
+  entry("restored", "KEEP A COPY", async () => (await import("./commands/restored.ts")).restoredCommand),
+  entry("quarantine", "KEEP A COPY", async () => (await import("./commands/quarantine.ts")).quarantineCommand),
+  entry("rewrite", "KEEP A COPY", async () => (await import("./commands/rewrite.ts")).rewriteCommand),
+  entry("erase", "KEEP A COPY", async () => (await import("./commands/erase.ts")).eraseCommand),
+  entry("erasures", "KEEP A COPY", async () => (await import("./commands/erasures.ts")).erasuresCommand),
+  entry("query", "ASK A COPY", async () => (await import("./commands/query.ts")).queryCommand),
+  entry("diff", "ASK A COPY", async () => (await import("./commands/diff.ts")).diffCommand),
+  entry("start", "SET UP", async () => (await import("./commands/start.ts")).startCommand(api, http)),
+  entry("doctor", "SET UP", async () => (await import("./commands/doctor.ts")).doctorCommand(http)),
+  entry("config", "SET UP", async () => (await import("./commands/config.ts")).configCommand),
+  entry("source", "SET UP", async () => (await import("./commands/source.ts")).sourceCommand),
+  entry("completions", "SET UP", async () => {
+    const { completionsCommand } = await import("./commands/completions.ts")
+    const load = (words: ReadonlyArray<string>): Promise<Command.Command.Any> =>
+      payments({ api, config, http, version }, words)
+    return completionsCommand(load, [GlobalFlag.Help, GlobalFlag.Version, ...globalFlags].map(({ flag }) => flag))
+  }),
+  entry("mcp", "MORE", async () => (await import("./commands/mcp.ts")).mcpCommand(api, version)),
+  entry("sandbox", "MORE", async () => (await import("./commands/sandbox.ts")).sandboxCommand),
+  entry("conformance", "MORE", async () => (await import("./commands/conformance.ts")).conformanceCommand(config, http))
+]
 
 /** The flags that every command accepts. Each takes a value, and its id is its name. */
 const globalFlags = [SourceFlag, ConfigFlag, LogLevelFlag] as const

@@ -60,9 +60,12 @@ const queryTool = (sources: Sources): Tool => {
           Effect.catchTag("QueryError", ({ problem }) =>
             Effect.fail(new QueryError({ problem: explained(problem, sql, visibility) })))
         ),
-        { limit, offset },
-        (more) => ({ tool: "query", arguments: { sql, ...more } }),
-        listsIn(sql)
+        {
+          limit,
+          offset,
+          next: (more) => ({ tool: "query", arguments: { sql, ...more } }),
+          lists: listsIn(sql)
+        }
       )
   )
 }
@@ -100,9 +103,15 @@ const askTool = (sources: Sources): Tool => {
           requireDestination(sources),
           (destination) => answerIn(sources, destination, question, month)
         ),
-        { limit, offset },
-        (more) => ({ tool: "ask", arguments: { question: name, ...(month === undefined ? {} : { month }), ...more } }),
-        [question.list]
+        {
+          limit,
+          offset,
+          next: (more) => ({
+            tool: "ask",
+            arguments: { question: name, ...(month === undefined ? {} : { month }), ...more }
+          }),
+          lists: [question.list]
+        }
       )
     })
   )
@@ -128,9 +137,13 @@ const mostCounted = 100_000
 const rowsAnswer = (
   sources: Sources,
   result: Effect.Effect<QueryResult, ToolError, Scope.Scope>,
-  { limit = 50, offset = 0 }: { readonly limit?: number | undefined; readonly offset?: number | undefined },
-  next: (more: { readonly limit: number; readonly offset: number }) => Answer["next"],
-  lists: ReadonlyArray<Lists.AnyList>
+  { limit = 50, lists, next, offset = 0 }: {
+    readonly limit?: number | undefined
+    readonly offset?: number | undefined
+    /** Returns the call that continues. */
+    readonly next: (more: { readonly limit: number; readonly offset: number }) => Answer["next"]
+    readonly lists: ReadonlyArray<Lists.AnyList>
+  }
 ): Effect.Effect<Answer, ToolError> =>
   Effect.scoped(Effect.gen(function*() {
     const { columns, rows } = yield* result

@@ -106,13 +106,7 @@ export const changesCommand = Command.make(
     yield* Effect.scoped(Effect.gen(function*() {
       const maintenance = ack ? yield* Destination.maintenance(destination) : undefined
       const reader = maintenance ?? (yield* Destination.reader(destination))
-      for (const { columns: names, label } of yield* unfilledColumns(reader, lists)) {
-        yield* logLine(
-          `payments: columns of ${label} are not filled yet: ${
-            names.join(", ")
-          }. The next export of the list fills them.`
-        )
-      }
+      yield* logUnfilled(reader, lists)
       const timeOfFirst = since === undefined ? undefined : new Date(since).toISOString()
       const start = consumer === undefined
         ? yield* startOf(reader, after, generation, timeOfFirst)
@@ -177,6 +171,15 @@ export const changesCommand = Command.make(
   ]),
   Command.withSubcommands([ackCommand, consumersCommand])
 )
+
+/** Says which columns have no values yet. */
+const logUnfilled = Effect.fnUntraced(function*(reader: Reader, lists: ReadonlyArray<Lists.AnyList>) {
+  for (const { columns, label } of yield* unfilledColumns(reader, lists)) {
+    yield* logLine(
+      `payments: columns of ${label} are not filled yet: ${columns.join(", ")}. The next export of the list fills them.`
+    )
+  }
+})
 
 /** Says how to see the changes after those that the live table has shown. */
 const continueNote = (

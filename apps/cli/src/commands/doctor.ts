@@ -135,7 +135,7 @@ const printAll = Effect.fnUntraced(function*(
     const { wrapWords } = yield* Effect.promise(() => import("../output/TextWidth.ts"))
     return yield* Stream.runForEach(
       findings,
-      (finding) => print(textOf(finding, showsSource, colors, wrapWords, width))
+      (finding) => print(textOf(finding, { showsSource, colors, wrapWords, width }))
     )
   }
   const rows = format === "json" ? Stream.fromIterable(yield* Stream.runCollect(findings)) : findings
@@ -198,10 +198,12 @@ const leastWrapWidth = 10
 /** Formats a finding for people: the mark, the check, and what was found. */
 const textOf = (
   { advice, check, found, source, state }: SourceFinding,
-  showsSource: boolean,
-  colors: boolean,
-  wrapWords: typeof TextWidth.wrapWords,
-  width: number
+  { colors, showsSource, width, wrapWords }: {
+    readonly showsSource: boolean
+    readonly colors: boolean
+    readonly wrapWords: typeof TextWidth.wrapWords
+    readonly width: number
+  }
 ): string => {
   const room = Math.max(leastWrapWidth, width - markWidth)
   const subject = showsSource ? `${source}: ${check}` : check

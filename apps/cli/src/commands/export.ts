@@ -61,6 +61,38 @@ const dividedBy = (field: string): string =>
     Lists.all.filter((list) => canDivide(list, field)).map(({ label }) => label)
   )
 
+const exportFlags = {
+  lists: Argument.ChoiceWithValue("list", listChoices).pipe(
+    Argument.variadic(),
+    Argument.withMetavar("LIST"),
+    Argument.withDescription(`${listChoices.map(([label]) => label).join(", ")}; default: all lists`)
+  ),
+  to: toFlag(", or - for the records of one list on stdout"),
+  settlementDates: textFlag(
+    "settlement-dates",
+    "FROM..TO",
+    `export the records of ${
+      dividedBy("settlementDate")
+    } settled on these days, both included; reads each day by itself`
+  ),
+  customerIds: textFlag(
+    "customer-ids",
+    "FILE",
+    `export the records of the customers in this file, one id per line, from ${
+      dividedBy("customerId")
+    }; reads each customer by itself`
+  ),
+  concurrency: textFlag("concurrency", "NUMBER", "how many days or customers to read at the same time; default 4"),
+  rebind: Flag.Boolean("rebind").pipe(
+    Flag.withDescription(
+      "accept this service, merchant and key for the destination from now on; for a service that has moved, another merchant or a new key"
+    ),
+    Flag.withDefault(false)
+  ),
+  ...scanFlags,
+  format: resultFormatFlag
+}
+
 /** Makes the command. `api` is the service to read. `telemetry` exports what happens, for the time of the export. */
 export const exportCommand = <R>(
   api: Layer.Layer<PaymentsApi, ProgramError, R>,
@@ -68,37 +100,7 @@ export const exportCommand = <R>(
 ) =>
   Command.make(
     "export",
-    {
-      lists: Argument.ChoiceWithValue("list", listChoices).pipe(
-        Argument.variadic(),
-        Argument.withMetavar("LIST"),
-        Argument.withDescription(`${listChoices.map(([label]) => label).join(", ")}; default: all lists`)
-      ),
-      to: toFlag(", or - for the records of one list on stdout"),
-      settlementDates: textFlag(
-        "settlement-dates",
-        "FROM..TO",
-        `export the records of ${
-          dividedBy("settlementDate")
-        } settled on these days, both included; reads each day by itself`
-      ),
-      customerIds: textFlag(
-        "customer-ids",
-        "FILE",
-        `export the records of the customers in this file, one id per line, from ${
-          dividedBy("customerId")
-        }; reads each customer by itself`
-      ),
-      concurrency: textFlag("concurrency", "NUMBER", "how many days or customers to read at the same time; default 4"),
-      rebind: Flag.Boolean("rebind").pipe(
-        Flag.withDescription(
-          "accept this service, merchant and key for the destination from now on; for a service that has moved, another merchant or a new key"
-        ),
-        Flag.withDefault(false)
-      ),
-      ...scanFlags,
-      format: resultFormatFlag
-    },
+    exportFlags,
     Effect.fnUntraced(function*(input) {
       // `checkAll` reports the error of the source, which the service needs too.
       const source = yield* Effect.orElseSucceed((yield* ChosenSource).forService, () => undefined)

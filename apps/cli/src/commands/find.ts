@@ -50,21 +50,23 @@ export const limits = { default: 100, most: 10_000 } as const
 const booleanFlag = (name: string, description: string) =>
   Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withDefault(false))
 
+const findFlags = {
+  text: Argument.String("text").pipe(
+    Argument.withMetavar("TEXT"),
+    Argument.withDescription("the whole text; @FILE or @- (stdin) gives it and keeps it out of process lists")
+  ),
+  from: fromFlag,
+  copy: booleanFlag("copy", "search the destination of the source or PAYMENTS_TO, without a request"),
+  contains: booleanFlag("contains", "in a copy: find fields that contain the text, in upper or lower case"),
+  limit: textFlag("limit", "NUMBER", `show at most this many records of a list; default ${limits.default}`),
+  format: rowFormatFlag
+}
+
 /** Makes `payments find`. `api` is the service to search. */
 export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =>
   Command.make(
     "find",
-    {
-      text: Argument.String("text").pipe(
-        Argument.withMetavar("TEXT"),
-        Argument.withDescription("the whole text; @FILE or @- (stdin) gives it and keeps it out of process lists")
-      ),
-      from: fromFlag,
-      copy: booleanFlag("copy", "search the destination of the source or PAYMENTS_TO, without a request"),
-      contains: booleanFlag("contains", "in a copy: find fields that contain the text, in upper or lower case"),
-      limit: textFlag("limit", "NUMBER", `show at most this many records of a list; default ${limits.default}`),
-      format: rowFormatFlag
-    },
+    findFlags,
     Effect.fnUntraced(function*(input) {
       const isInCopy = input.copy || input.from !== undefined
       const { limit, text } = yield* checkAll({
@@ -84,45 +86,29 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
         ProgramError,
         R | ChosenSource | FileSystem.FileSystem | Stdio.Stdio | Terminal.Terminal
       > = isInCopy
-        ? Stream.unwrap(
-          Effect.map(
-            Effect.flatMap(
-              fromDestination(input.from),
-              (destination) =>
-                Effect.flatMap(input.contains ? Effect.undefined : pseudonymIn(destination, text), (pseudonym) =>
-                  Effect.tap(
-                    findInCopy(destination, {
-                      text,
-                      limit: most,
-                      comparison: input.contains ? "contains" : "equals",
-                      pseudonym
-                    }),
-                    Effect.map(incompleteLists(destination), (lists) => {
-                      for (const [list, why] of lists) {
-                        incomplete.set(list, why)
-                      }
-                    })
-                  ))
-            ).pipe(Effect.catchTag("QueryError", ({ problem }) =>
-              usage(problem))),
-            Stream.fromIterable
-          )
-        )
+        ? Stream.unwrap(Effect.map(
+          searchCopy(text, { from: input.from, most, contains: input.contains, incomplete }),
+          Stream.fromIterable
+        ))
         : Stream.provide(findInApi(text, most), api)
       const results: Array<Found> = []
       const stdio = yield* Stdio.Stdio
       const flags = { ...input, source: yield* SourceFlag, config: yield* ConfigFlag }
-      const nextOn = (isTerminal: boolean) =>
-        most < limits.most ? nextOf(flags, isTerminal) : undefined
-      yield* printFound(
-        Stream.tap(found, (result) => Effect.sync(() => results.push(result))),
+      const nextOn = (isTerminal: boolean) => most < limits.most ? nextOf(flags, isTerminal) : undefined
+      yield* printFound(Stream.tap(found, (result) => Effect.sync(() => results.push(result))), {
         results,
         incomplete,
-        nextOn(yield* stdio.stdoutIsTerminal),
-        input.format
-      )
+        next: nextOn(yield* stdio.stdoutIsTerminal),
+        wanted: input.format
+      })
       const showsCommand = yield* stdio.stderrIsTerminal
-      yield* logNotes(results, most, isInCopy, nextOn(showsCommand), showsCommand, input.contains)
+      yield* logNotes(results, {
+        limit: most,
+        isInCopy,
+        next: nextOn(showsCommand),
+        showsCommand,
+        contains: input.contains
+      })
       for (const [list, why] of incomplete) yield* logWrapped(`${list}: ${why}.`)
       yield* checkAll(
         Object.fromEntries(
@@ -145,6 +131,24 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
       }
     ])
   )
+
+/** Searches a copy. Adds the lists that it has not as the service has them to `incomplete`, and why. */
+const searchCopy = Effect.fnUntraced(function*(
+  text: string,
+  { contains, from, incomplete, most }: {
+    readonly from: string | undefined
+    readonly most: number
+    readonly contains: boolean
+    readonly incomplete: Map<string, string>
+  }
+) {
+  const destination = yield* fromDestination(from)
+  const pseudonym = contains ? undefined : yield* pseudonymIn(destination, text)
+  const comparison = contains ? "contains" : "equals"
+  const found = yield* findInCopy(destination, { text, limit: most, comparison, pseudonym })
+  for (const [list, why] of yield* incompleteLists(destination)) incomplete.set(list, why)
+  return found
+}, Effect.catchTag("QueryError", ({ problem }) => Effect.fail(usage(problem))))
 
 /**
  * Returns the pseudonym of the text, if the destination has pseudonyms of the source's key. Without that key, says that the text
@@ -182,10 +186,12 @@ const incompleteLists = (destination: Destination.StoredDestination) =>
  */
 const printFound = Effect.fnUntraced(function*<R>(
   found: Stream.Stream<Found, ProgramError, R>,
-  results: ReadonlyArray<Found>,
-  incomplete: ReadonlyMap<string, string>,
-  next: Next | undefined,
-  wanted: RowFormat | undefined
+  { incomplete, next, results, wanted }: {
+    readonly results: ReadonlyArray<Found>
+    readonly incomplete: ReadonlyMap<string, string>
+    readonly next: Next | undefined
+    readonly wanted: RowFormat | undefined
+  }
 ) {
   const look = yield* lookOf(wanted)
   if (look.format === "table") {
@@ -269,11 +275,13 @@ const listFormat = new Intl.ListFormat("en-GB")
 /** Says which lists have more matches, which rows are missing, and after a search without matches, where else to look. */
 const logNotes = Effect.fnUntraced(function*(
   results: ReadonlyArray<Found>,
-  limit: number,
-  isInCopy: boolean,
-  next: Next | undefined,
-  showsCommand: boolean,
-  contains: boolean
+  { contains, isInCopy, limit, next, showsCommand }: {
+    readonly limit: number
+    readonly isInCopy: boolean
+    readonly next: Next | undefined
+    readonly showsCommand: boolean
+    readonly contains: boolean
+  }
 ) {
   if (isCut(results)) {
     const cut = `Not all matches are shown. These lists have more than ${limit}: ${

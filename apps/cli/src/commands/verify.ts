@@ -65,12 +65,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
       const isRewriting = files.some(({ kind }) => kind === "outdated") &&
         (yield* Effect.scoped(Effect.flatMap(Destination.reader(destination), (reader) => reader.personal))).rewriting
       const compared = service === undefined ? [] : yield* compare(destination, personal).pipe(Effect.provide(service))
-      if (verified.length === 0) {
-        return yield* new CommandExit({
-          exitCode: ExitCode.destination,
-          problem: "nothing has been exported into the destination. Export into it first."
-        })
-      }
+      if (verified.length === 0) return yield* nothingExported
       const matches = damage.length === 0 && files.length === 0 &&
         [...verified, ...compared].every(({ differences }) => differences.length === 0)
       if (format === "json") {
@@ -82,16 +77,13 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
           api: service === undefined ? null : compared.map(comparisonMembers)
         })
       } else {
-        const lines = [
+        yield* printWrapped([
           ...damageLines(damage),
           ...verified.flatMap((one) => certificateLines(one, rule)),
           ...verified.filter(({ skipped }) => skipped.length > 0).map(unfilledLine),
           ...files.map((difference) => fileLine(difference, isRewriting)),
           ...compared.flatMap(apiLines)
-        ]
-        const width = yield* terminalWidth
-        const { wrapWords } = yield* Effect.promise(() => import("../output/TextWidth.ts"))
-        yield* print(lines.flatMap((line) => wrapWords(line, width)).map((line) => `${line}\n`).join(""))
+        ])
       }
       if (!matches) return yield* new CommandExit({ exitCode: ExitCode.differs, problem: "" })
     }, Effect.scoped)
@@ -105,6 +97,18 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
       }
     ])
   )
+
+const nothingExported = new CommandExit({
+  exitCode: ExitCode.destination,
+  problem: "nothing has been exported into the destination. Export into it first."
+})
+
+/** Prints lines, wrapped for the terminal. */
+const printWrapped = Effect.fnUntraced(function*(lines: ReadonlyArray<string>) {
+  const width = yield* terminalWidth
+  const { wrapWords } = yield* Effect.promise(() => import("../output/TextWidth.ts"))
+  yield* print(lines.flatMap((line) => wrapWords(line, width)).map((line) => `${line}\n`).join(""))
+})
 
 /** Compares the destination with the API. Fails if the destination belongs to another source. */
 const compare = Effect.fnUntraced(function*(

@@ -86,15 +86,12 @@ export const read = Effect.fnUntraced(function*(file: string, request: ListingRe
     Schema.decodeEffect(SavedListingJson)(text),
     () => unusable(file, "is not a cursor file of this program. Choose another, or remove it.")
   )
-  const difference = saved.source !== request.source
-    ? "service or account"
-    : saved.list !== request.list
-    ? "list"
-    : !Equal.equals(saved.filters, request.filters)
-    ? "selection of records"
-    : request.limit !== undefined && request.limit !== saved.limit
-    ? "limit"
-    : undefined
+  const difference = firstOther({
+    "service or account": saved.source === request.source,
+    list: saved.list === request.list,
+    "selection of records": Equal.equals(saved.filters, request.filters),
+    limit: request.limit === undefined || request.limit === saved.limit
+  })
   if (difference !== undefined) {
     return yield* unusable(file, `belongs to another ${difference}. Choose another, or remove it.`)
   }
@@ -106,13 +103,11 @@ export const read = Effect.fnUntraced(function*(file: string, request: ListingRe
         `belongs to --output ${printable(output)}. Give that file, or choose another cursor file.`
       )
     }
-    const changed = format !== request.output.format
-      ? "--format"
-      : !Equal.equals(fields, request.output.fields)
-      ? "--fields"
-      : !Equal.equals(conditions, request.output.conditions)
-      ? "--where"
-      : undefined
+    const changed = firstOther({
+      "--format": format === request.output.format,
+      "--fields": Equal.equals(fields, request.output.fields),
+      "--where": Equal.equals(conditions, request.output.conditions)
+    })
     if (changed !== undefined) {
       return yield* unusable(
         file,
@@ -122,6 +117,10 @@ export const read = Effect.fnUntraced(function*(file: string, request: ListingRe
   }
   return saved
 })
+
+/** Returns the name of the first part that is not the same. */
+const firstOther = (isSame: { readonly [part: string]: boolean }): string | undefined =>
+  Object.keys(isSame).find((part) => isSame[part] === false)
 
 /** Replaces the file and syncs it to disk. If the name is a symbolic link, replaces its target. */
 export const write = Effect.fnUntraced(function*(file: string, saved: SavedListing) {

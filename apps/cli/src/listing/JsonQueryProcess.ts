@@ -2,7 +2,7 @@
  * The process that runs the expression of `--query`. An expression computes without yielding, so only the end of the process stops
  * it. It receives the expression, the texts of the records in batches, and `run`, and responds to each message.
  */
-import { endWithParent } from "../../../../packages/copy/src/sqlite/MemoryLimit.ts"
+import { endWithParent } from "@payments/copy/memory-limit"
 import { JsonQueryError, parseJsonQuery } from "./JsonQuery.ts"
 import type { Request, Response } from "./RunJsonQuery.ts"
 

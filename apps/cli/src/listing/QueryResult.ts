@@ -12,11 +12,13 @@ import { runJsonQuery } from "./RunJsonQuery.ts"
 
 /** Runs the query on the records and prints its result. Without a query, it ends the document without a result. */
 export const printResult = Effect.fnUntraced(function*(
-  list: Lists.AnyList,
-  query: JsonQuery | undefined,
-  records: CollectedRecords,
-  format: RowFormat,
-  ending: Ending
+  { ending, format, list, query, records }: {
+    readonly list: Lists.AnyList
+    readonly query: JsonQuery | undefined
+    readonly records: CollectedRecords
+    readonly format: RowFormat
+    readonly ending: Ending
+  }
 ) {
   const toOutput = shownAs(yield* lookOf(format))
   const { elements, json } = query === undefined

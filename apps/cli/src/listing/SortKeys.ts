@@ -65,13 +65,9 @@ export const sortOrder =
     return 0
   }
 
-const compareValues = (one: SortValue, other: SortValue): number =>
-  one.kind !== other.kind
-    ? one.kind - other.kind
-    : one.kind === kinds.number
+const compareValues = (one: SortValue, other: SortValue): number => {
+  if (one.kind !== other.kind) return one.kind - other.kind
+  return one.kind === kinds.number
     ? compareNumbers(one.text, other.text)
-    : one.text < other.text
-    ? -1
-    : one.text > other.text
-    ? 1
-    : 0
+    : Number(one.text > other.text) - Number(one.text < other.text)
+}

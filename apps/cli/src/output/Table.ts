@@ -94,8 +94,10 @@ export const makeTable = (given: ReadonlyArray<Column>, width: number, style: Ta
       const isNew = isFirst || (width !== Infinity && !isEqual(next, widths))
       if (isNew) widths = next
       const fitted = widths ?? next
-      const header = isNew ? linesOf(columns, fitted, columns.map(({ name }) => name), width, plain) : []
-      return [...header, ...cells.flatMap((row) => linesOf(columns, fitted, row, width, style))]
+      const header = isNew
+        ? linesOf(columns.map(({ name }) => name), { columns, widths: fitted, width, style: plain })
+        : []
+      return [...header, ...cells.flatMap((row) => linesOf(row, { columns, widths: fitted, width, style }))]
         .map((line) => `${line}\n`).join("")
     }
   }
@@ -146,11 +148,15 @@ const fit = (columns: ReadonlyArray<Column>, widest: ReadonlyArray<number>, room
 
 /** Formats a row as lines. A row has several lines if a cell that is never shortened is wider than its column. */
 const linesOf = (
-  columns: ReadonlyArray<Column>,
-  widths: ReadonlyArray<number>,
   row: ReadonlyArray<string>,
-  width: number,
-  style: TableStyle
+  { columns, style, width, widths }: {
+    readonly columns: ReadonlyArray<Column>
+    /** The widths of the columns that fit. */
+    readonly widths: ReadonlyArray<number>
+    /** The width of the terminal. */
+    readonly width: number
+    readonly style: TableStyle
+  }
 ): ReadonlyArray<string> => {
   const lines: Array<string> = []
   const detailLines: Array<string> = []
