@@ -6,7 +6,7 @@ import { layerTest } from "@payments/core/testing"
 import { Effect, FileSystem, Layer, Redacted, Result } from "effect"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
-import { exitCodeOf } from "../../../program/src/outcome/ExitCode.ts"
+import { exitCodeOf } from "../../../program/src/outcome/ErrorTable.ts"
 import {
   keepAll,
   keyCheck,

@@ -5,7 +5,7 @@ import { PaymentsApi } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { Effect, FileSystem, Layer, Stream } from "effect"
 import { join } from "node:path"
-import { outcomeExitCode } from "../../../program/src/outcome/ExitCode.ts"
+import { outcomeExitCode } from "../../../program/src/outcome/ErrorTable.ts"
 import { scanAll, Sink } from "../../src/index.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
 

@@ -6,7 +6,7 @@ import { exchangedService } from "@payments/testkit/ExchangedService"
 import { rowsOf, temporaryFolder } from "@payments/testkit/Folder"
 import { Effect, Layer, Redacted, Result } from "effect"
 import { join } from "node:path"
-import { exitCodeOf } from "../../../program/src/outcome/ExitCode.ts"
+import { exitCodeOf } from "../../../program/src/outcome/ErrorTable.ts"
 import { makeSourceGuard, openScanner, scan, scanAll, type ScanOptions } from "../../src/index.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
 

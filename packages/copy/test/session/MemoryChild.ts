@@ -3,7 +3,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { Effect, Layer, Redacted } from "effect"
-import { outcomeExitCode } from "../../../program/src/outcome/ExitCode.ts"
+import { outcomeExitCode } from "../../../program/src/outcome/ErrorTable.ts"
 import { Destination, scanAll } from "../../src/index.ts"
 
 const [, , url = "", to = "", ...names] = process.argv

@@ -8,7 +8,7 @@ import { type Dice, diceOf, seed } from "@payments/testkit/Seed"
 import { Effect, Exit, Layer } from "effect"
 import { closeSync, copyFileSync, mkdirSync, openSync, readFileSync, rmSync, truncateSync, writeSync } from "node:fs"
 import { join } from "node:path"
-import { outcomeExitCode } from "../../../program/src/outcome/ExitCode.ts"
+import { outcomeExitCode } from "../../../program/src/outcome/ErrorTable.ts"
 import * as FileSink from "../../src/files/FileSink.ts"
 import {
   exportedLists,

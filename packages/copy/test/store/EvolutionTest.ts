@@ -8,7 +8,7 @@ import { isLongRun, seed } from "@payments/testkit/Seed"
 import { without } from "@payments/testkit/SmallerLists"
 import { Deferred, Effect, Fiber, FileSystem, Layer, Random, Result, Schema, type Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { exitCodeOf } from "../../../program/src/outcome/ExitCode.ts"
+import { exitCodeOf } from "../../../program/src/outcome/ErrorTable.ts"
 import {
   exportedLists,
   scan,

@@ -11,16 +11,16 @@ import * as Destination from "../../src/destination/Destination.ts"
 import { tableOf } from "../../src/plan/Columns.ts"
 import * as ErrorMessage from "../../src/port/ErrorMessage.ts"
 import {
+  AccessDenied,
   type Batch,
   type BatchRecord,
   Damaged,
-  AccessDenied,
   DestinationFailed,
+  DestinationMoved,
   DiskFull,
   LeaseLost,
   Locked,
   LogInUse,
-  DestinationMoved,
   NotADestination,
   OtherMerchant,
   OtherRule,

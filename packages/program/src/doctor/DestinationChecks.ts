@@ -72,7 +72,10 @@ const fileFinding = (name: string, place: { readonly path: string; readonly file
   if (denial !== undefined) return failed(name, ExitCode.destination, denial.replace(/\.$/, ""), { reason: "Denied" })
   // A folder of files is created with its parents, a database's folder is not.
   return place.path === place.file && !existsSync(folder)
-    ? failed(name, ExitCode.destination, `${printable(folder)} does not exist`, { advice: "Create it first.", reason: "ENOENT" })
+    ? failed(name, ExitCode.destination, `${printable(folder)} does not exist`, {
+      advice: "Create it first.",
+      reason: "ENOENT"
+    })
     : ok(name, `${printable(folder)} can be written`)
 }
 
