@@ -1,4 +1,4 @@
-/** `postgres://HOST/DATABASE?schema=NAME`. The driver of the server is loaded when a destination is opened. */
+/** `postgres://HOST/DATABASE?schema=NAME`. What connects to the server is loaded when a destination is opened. */
 import { Lists } from "@payments/core"
 import { Config, Effect, Layer, Redacted, Result } from "effect"
 import { resolve } from "node:path"
