@@ -313,18 +313,17 @@ export class Fleet implements AsyncDisposable {
   async #untilComplete(): Promise<void> {
     const [{ now } = { now: "" }] =
       (await this.client.query<{ now: string }>("SELECT clock_timestamp()::text AS now")).rows
-    for (const { name } of this.#sources) {
-      for (const { label } of lists) {
-        for (let tries = 0;; tries++) {
-          const { rows } = await this.client.query(
-            `SELECT FROM ${name}.scans WHERE list = $1 AND state = 'complete' AND kind = 'full'
-            AND started_at > $2::timestamptz`,
-            [label, now]
-          )
-          if (rows.length >= 3) break
-          if (tries > 300) throw new Error(`${this.#options.name}: no complete scans of ${name} ${label}`)
-          await sleep(1000)
-        }
+    for (const lease of this.leases) {
+      const [source, label] = lease.split(" ")
+      for (let tries = 0;; tries++) {
+        const { rows } = await this.client.query(
+          `SELECT FROM ${source}.scans WHERE list = $1 AND state = 'complete' AND kind = 'full'
+          AND started_at > $2::timestamptz`,
+          [label, now]
+        )
+        if (rows.length >= 3) break
+        if (tries > 300) throw new Error(`${this.#options.name}: no complete scans of ${lease}`)
+        await sleep(1000)
       }
     }
   }

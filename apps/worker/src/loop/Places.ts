@@ -30,79 +30,111 @@ export interface Places {
 
 /** Makes this number of places. The runs that wait for one get it in their order. */
 export const makePlaces = (initialCount: number): Places => {
-  let count = initialCount
-  /** Below 0 while more runs are active than there are places now. */
-  let free = count
-  const queue = new Set<() => void>()
-  const take = Effect.callback<void>((resume) => {
-    if (free > 0) {
-      free--
-      return resume(Effect.void)
-    }
-    const next = () => resume(Effect.void)
-    queue.add(next)
-    return Effect.sync(() => void queue.delete(next))
-  })
-  const giveBack = () => {
-    free++
-    fill()
-  }
-  const fill = () => {
-    for (const next of queue) {
-      if (free <= 0) return
-      free--
-      queue.delete(next)
-      next()
-    }
-  }
-
+  const pool = new Pool(initialCount)
   return {
-    resize: (next) => {
-      free += next - count
-      count = next
-      fill()
-    },
+    resize: (count) => pool.resize(count),
     run: (effect) =>
       Effect.suspend(() => {
-        let state: "held" | "free" | "queued" = "free"
-        let since = 0
-        let committed = 0
-        const acquire = Effect.suspend(() => {
-          state = "queued"
-          return take.pipe(
-            Effect.andThen(Monotonic.millis),
-            Effect.map((now) => {
-              state = "held"
-              since = now
-              committed = now
-            }),
-            Effect.onInterrupt(() => Effect.sync(() => void (state = "free")))
-          )
-        })
-        const release = Effect.sync(() => {
-          if (state !== "held") return
-          state = "free"
-          giveBack()
-        })
+        const turn = new Turn(pool)
         const watch = Effect.forever(
           Effect.andThen(
             Effect.sleep(idleMs / 2),
-            Effect.flatMap(Monotonic.millis, (now) => now - committed >= idleMs ? release : Effect.void)
+            Effect.flatMap(Monotonic.millis, (now) => turn.isIdle(now) ? turn.onWait : Effect.void)
           )
         )
-        const place: Place = {
-          onCommit: Effect.flatMap(Monotonic.millis, (now) => {
-            committed = now
-            if (state === "held" && (queue.size === 0 || now - since < turnMs)) return Effect.void
-            return Effect.andThen(release, acquire)
-          }),
-          onWait: release,
-          isQueued: Effect.sync(() => state === "queued")
-        }
-        return acquire.pipe(
-          Effect.andThen(Effect.suspend(() => Effect.raceFirst(effect(place), watch))),
-          Effect.ensuring(release)
+        return turn.acquire.pipe(
+          Effect.andThen(Effect.suspend(() => Effect.raceFirst(effect(turn), watch))),
+          Effect.ensuring(turn.onWait)
         )
       })
+  }
+}
+
+class Pool {
+  #count: number
+  /** Below 0 while more runs are active than there are places now. */
+  #free: number
+  readonly #queue = new Set<() => void>()
+
+  constructor(count: number) {
+    this.#count = count
+    this.#free = count
+  }
+
+  get hasQueue(): boolean {
+    return this.#queue.size > 0
+  }
+
+  readonly take = Effect.callback<void>((resume) => {
+    if (this.#free > 0) {
+      this.#free--
+      return resume(Effect.void)
+    }
+    const next = () => resume(Effect.void)
+    this.#queue.add(next)
+    return Effect.sync(() => void this.#queue.delete(next))
+  })
+
+  giveBack(): void {
+    this.#free++
+    this.#fill()
+  }
+
+  resize(count: number): void {
+    this.#free += count - this.#count
+    this.#count = count
+    this.#fill()
+  }
+
+  #fill(): void {
+    for (const next of this.#queue) {
+      if (this.#free <= 0) return
+      this.#free--
+      this.#queue.delete(next)
+      next()
+    }
+  }
+}
+
+/** The turns of one run. */
+class Turn implements Place {
+  readonly #pool: Pool
+  #state: "held" | "free" | "queued" = "free"
+  #heldSince = 0
+  #committedAt = 0
+
+  constructor(pool: Pool) {
+    this.#pool = pool
+  }
+
+  readonly acquire = Effect.suspend(() => {
+    this.#state = "queued"
+    return this.#pool.take.pipe(
+      Effect.andThen(Monotonic.millis),
+      Effect.map((now) => {
+        this.#state = "held"
+        this.#heldSince = now
+        this.#committedAt = now
+      }),
+      Effect.onInterrupt(() => Effect.sync(() => void (this.#state = "free")))
+    )
+  })
+
+  readonly onWait = Effect.sync(() => {
+    if (this.#state !== "held") return
+    this.#state = "free"
+    this.#pool.giveBack()
+  })
+
+  readonly onCommit = Effect.flatMap(Monotonic.millis, (now) => {
+    this.#committedAt = now
+    if (this.#state === "held" && (!this.#pool.hasQueue || now - this.#heldSince < turnMs)) return Effect.void
+    return Effect.andThen(this.onWait, this.acquire)
+  })
+
+  readonly isQueued = Effect.sync(() => this.#state === "queued")
+
+  isIdle(now: number): boolean {
+    return now - this.#committedAt >= idleMs
   }
 }

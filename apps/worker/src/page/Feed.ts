@@ -70,10 +70,9 @@ export class Feed extends Context.Service<Feed, {
       const { build } = yield* Assets
       const clock = yield* Clock.Clock
       /** Versions of another process of the worker mean nothing here. */
-      const process = randomUUID().slice(0, 8)
+      const sender: Sender = { process: randomUUID().slice(0, 8), build }
       const views = new Map<string | undefined, View>()
-      const hasClients = Latch.makeUnsafe()
-      let clients = 0
+      const clients = makeClients()
       let latest: Taken | undefined
 
       const take = Effect.map(status.current, (snapshot) => {
@@ -87,32 +86,11 @@ export class Feed extends Context.Service<Feed, {
       )
 
       const viewOf = (name: string | undefined, current: Taken): View | undefined => {
-        let view = views.get(name)
-        if (view === undefined) {
-          if (!has(current.snapshot, name)) return undefined
-          view = emptyView()
-          views.set(name, view)
-        }
+        const view = views.get(name) ?? (has(current.snapshot, name) ? emptyView() : undefined)
+        if (view === undefined) return undefined
+        views.set(name, view)
         update(view, name, current)
         return view.isGone ? undefined : view
-      }
-
-      const idOf = ({ version }: View) => `${process}.${version}`
-
-      const messageSince = (view: View, since: number): Uint8Array => {
-        let encoded = view.messages.get(since)
-        if (encoded === undefined) {
-          const message: Message = {
-            // A page of a source that was removed loads again, and so becomes the page of all sources.
-            build: view.isGone ? "" : build,
-            at: view.snapshot?.at ?? "",
-            ...view.orderVersion > since && { order: orderOf(view) },
-            changed: view.order.filter(({ version }) => version > since).map(fragmentOf)
-          }
-          encoded = encode(`id: ${idOf(view)}\ndata: ${JSON.stringify(message)}\n\n`)
-          if (view.messages.size < mostMessages) view.messages.set(since, encoded)
-        }
-        return encoded
       }
 
       const updateViews = Effect.map(take, (current) => {
@@ -123,7 +101,7 @@ export class Feed extends Context.Service<Feed, {
         }
       })
       yield* Effect.forkScoped(Effect.forever(
-        Effect.andThen(hasClients.await, updateViews).pipe(
+        Effect.andThen(clients.untilSome, updateViews).pipe(
           // A bug in the page must not end its updates for ever: it may be able to show the next state.
           Effect.catchDefect((defect) => Effect.logError("the page cannot show the state", defect)),
           Effect.andThen(Effect.sleep(pauseMs))
@@ -135,38 +113,86 @@ export class Feed extends Context.Service<Feed, {
           const current = yield* recent
           const view = viewOf(source, current)
           if (view === undefined) return undefined
-          return document({ build, version: idOf(view), source, snapshot: current.snapshot, fragments: view.order })
+          return document({
+            build,
+            version: idOf(sender, view),
+            source,
+            snapshot: current.snapshot,
+            fragments: view.order
+          })
         }),
         events: Effect.fnUntraced(function*(source, since) {
           const view = viewOf(source, yield* recent)
           if (view === undefined) return Stream.succeed(encode(`data: ${JSON.stringify(unknownSource)}\n\n`))
-          if (clients >= mostClients) return undefined
-          const connect = Effect.sync(() => {
-            view.clients++
-            if (++clients === 1) hasClients.openUnsafe()
-          })
-          const disconnect = Effect.sync(() => {
-            view.clients--
-            if (--clients === 0) hasClients.closeUnsafe()
-          })
-          const [sender, number] = since.split(".")
-          const known = sender === process && /^\d{1,15}$/.test(number ?? "") ? Number(number) : 0
-          // The first event says that the connection works.
-          const greeting = Stream.sync(() => beat(view))
-          const changes = Stream.unfold(
-            Math.min(known, view.version),
-            (sent) =>
-              Effect.map(view.version === sent ? Deferred.await(view.next) : Effect.void, () =>
-                // Without a change the message says only that the worker still answers, and when.
-                [view.version === sent ? beat(view) : messageSince(view, sent), view.version] as const)
-          )
+          if (clients.areTooMany()) return undefined
           return Stream.unwrap(
-            Effect.as(Effect.acquireRelease(connect, () => disconnect), Stream.concat(greeting, changes))
+            Effect.as(clients.connection(view), messages(sender, view, since))
           )
         })
       })
     })
   )
+}
+
+/** Counts the browsers. */
+const makeClients = () => {
+  const hasClients = Latch.makeUnsafe()
+  let count = 0
+  return {
+    untilSome: hasClients.await,
+    areTooMany: () => count >= mostClients,
+    /** A browser that watches a view, until the scope closes. */
+    connection: (view: View) =>
+      Effect.acquireRelease(
+        Effect.sync(() => {
+          view.clients++
+          if (++count === 1) hasClients.openUnsafe()
+        }),
+        () =>
+          Effect.sync(() => {
+            view.clients--
+            if (--count === 0) hasClients.closeUnsafe()
+          })
+      )
+  }
+}
+
+/** The process that sends the messages, and its build of the page. */
+interface Sender {
+  readonly process: string
+  readonly build: string
+}
+
+const idOf = ({ process }: Sender, { version }: View) => `${process}.${version}`
+
+const messageSince = (sender: Sender, view: View, since: number): Uint8Array => {
+  const known = view.messages.get(since)
+  if (known !== undefined) return known
+  const message: Message = {
+    // A page of a source that was removed loads again, and so becomes the page of all sources.
+    build: view.isGone ? "" : sender.build,
+    at: view.snapshot?.at ?? "",
+    ...view.orderVersion > since && { order: orderOf(view) },
+    changed: view.order.filter(({ version }) => version > since).map(fragmentOf)
+  }
+  const encoded = encode(`id: ${idOf(sender, view)}\ndata: ${JSON.stringify(message)}\n\n`)
+  if (view.messages.size < mostMessages) view.messages.set(since, encoded)
+  return encoded
+}
+
+/** The messages of a browser that has the version `since`. */
+const messages = (sender: Sender, view: View, since: string): Stream.Stream<Uint8Array> => {
+  const [process, number] = since.split(".")
+  const known = process === sender.process && /^\d{1,15}$/.test(number ?? "") ? Number(number) : 0
+  const changes = Stream.unfold(
+    Math.min(known, view.version),
+    (sent) =>
+      Effect.map(view.version === sent ? Deferred.await(view.next) : Effect.void, () =>
+        // Without a change the message says only that the worker still answers, and when.
+        [view.version === sent ? beat(view) : messageSince(sender, view, sent), view.version] as const)
+  )
+  // The first event says that the connection works.
+  return Stream.concat(Stream.sync(() => beat(view)), changes)
 }
 
 const unknownSource: Message = { build: "", at: "", changed: [] }

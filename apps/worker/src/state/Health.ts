@@ -10,7 +10,7 @@ import { Status } from "./Status.ts"
 import type { ListSnapshot, Snapshot, SourceSnapshot } from "./StatusSnapshot.ts"
 
 /**
- * Whether the destination is open. A standby is ready too, so that a rolling update can end the worker that has the locks. So is
+ * Returns whether the destination is open. A standby is ready too, so that a rolling update can end the worker that has the locks. So is
  * a source that another runner has, if this runner could take it over.
  */
 const isReady = ({ cluster }: Snapshot) => ({ problem, state }: SourceSnapshot): boolean =>
@@ -23,30 +23,31 @@ interface StaleList extends Pick<ListSnapshot, "list" | "ageSeconds" | "maxAgeSe
   readonly why: string
 }
 
-/** Whether a cluster has no runner for the source now. */
+/** Returns whether a cluster has no runner for the source now. */
 const isWithoutRunner = ({ runner, state }: SourceSnapshot): boolean => state === "elsewhere" && runner === null
 
 const staleLists = ({ sources }: Snapshot): ReadonlyArray<StaleList> =>
   sources.flatMap((source) =>
-    source.lists.filter(({ isFresh }) => !isFresh).map((
-      { ageSeconds, completeScan, holder, holdsLock, list, maxAgeSeconds, ...state }
-    ) => ({
+    source.lists.filter(({ isFresh }) => !isFresh).map((list) => ({
       source: source.name,
-      list,
-      ageSeconds,
-      maxAgeSeconds,
-      why: isWithoutRunner(source) ?
-        "no live runner has the source" :
-        [source.problem, state.stall, state.progress?.waiting, state.failure].find((problem) => problem)?.message ??
-          (!holdsLock && holder !== null
-            ? `another program has the lock: ${holder}`
-            : completeScan === null
-            ? "no full scan is complete yet"
-            : ageSeconds === null
-            ? "the last complete full scan began in the future: the clock was set back"
-            : "no full scan has been complete since")
+      list: list.list,
+      ageSeconds: list.ageSeconds,
+      maxAgeSeconds: list.maxAgeSeconds,
+      why: whyStale(source, list)
     }))
   )
+
+const whyStale = (source: SourceSnapshot, list: ListSnapshot): string => {
+  const { ageSeconds, completeScan, failure, holder, holdsLock, progress, stall } = list
+  if (isWithoutRunner(source)) return "no live runner has the source"
+  const problem = source.problem ?? stall ?? progress?.waiting ?? failure
+  if (problem) return problem.message
+  if (!holdsLock && holder !== null) return `another program has the lock: ${holder}`
+  if (completeScan === null) return "no full scan is complete yet"
+  return ageSeconds === null
+    ? "the last complete full scan began in the future: the clock was set back"
+    : "no full scan has been complete since"
+}
 
 /** A list whose last full scan held rows back. */
 interface HeldBackList {

@@ -65,99 +65,98 @@ export class Status extends Context.Service<Status, {
   readonly remove: (source: string) => Effect.Effect<void>
   readonly setCluster: (cluster: ClusterState) => Effect.Effect<void>
 }>()("@payments/worker/Status") {
-  static readonly layer = (version: string) =>
-    Layer.effect(
-      Status,
-      Effect.gen(function*() {
-        const sources = new Map<string, SourceState>()
-        const startedAt = yield* timestamp
-        let cluster: ClusterState | undefined
-        const ages = makeAges()
-        const readers = new Map<
-          string,
-          Effect.Effect<Option.Option<Result.Result<ReadonlyArray<ListFreshness>, SinkError>>>
-        >()
-        /** Reads the lists of a source that another runner has. */
-        const readElsewhere = Effect.fnUntraced(function*(shown: SourceSnapshot) {
-          const read = readers.get(shown.name)
-          const state = sources.get(shown.name)
-          if (shown.state !== "elsewhere" || read === undefined || state === undefined) return shown
-          const found = Option.getOrUndefined(yield* read)
-          const [now, monotonic] = yield* Effect.all([DateTime.now, Monotonic.millis])
-          const problem = found === undefined
-            ? problemOf(noAnswer, null, DateTime.formatIso(now))
-            : Result.isFailure(found)
-            ? problemOf(problemAnnotations(found.failure), null, DateTime.formatIso(now))
-            : null
-          const lists = found === undefined || Result.isFailure(found) ? [] : found.success
-          return {
-            ...shown,
-            problem,
-            lists: state.lists.map((list) => {
-              const freshness = lists.find((one) => one.list === list.list)
-              const known = freshness === undefined ? list : listFrom(freshness, list)
-              return listSnapshot(known, ages.of(shown.name, known, now, monotonic))
-            })
-          }
-        })
-        const current = Effect.map(Effect.all([DateTime.now, Monotonic.millis]), ([now, monotonic]): Snapshot => ({
-          version,
-          startedAt,
-          at: DateTime.formatIso(now),
-          cluster: cluster === undefined ? null : { runner: cluster.runner, isHealthy: cluster.isHealthy },
-          sources: [...sources.values()].map((source) => ({
-            ...source,
-            runner: cluster === undefined
-              ? null
-              : source.state === "elsewhere"
-              ? cluster.runners.get(source.name) ?? null
-              : cluster.runner,
-            isRateShared: source.state === "elsewhere" ? null : source.isRateShared,
-            lists: source.state === "elsewhere"
-              ? []
-              : source.lists.map((list) => listSnapshot(list, ages.of(source.name, list, now, monotonic)))
-          }))
-        }))
-        return Status.of({
-          current,
-          fleet: Effect.gen(function*() {
-            const snapshot = yield* current
-            const shown = yield* Effect.forEach(snapshot.sources, readElsewhere, { concurrency: fleetConcurrency })
-            return { ...snapshot, sources: shown }
-          }),
-          setReader: (name, read) =>
-            Effect.map(
-              Effect.cachedWithTTL(Effect.timeoutOption(Effect.result(read), fleetTimeout), fleetInterval),
-              (cached) => void readers.set(name, cached)
-            ),
-          set: (source) => Effect.sync(() => void sources.set(source.name, source)),
-          update: (name, update) =>
-            Effect.map(Effect.all([DateTime.now, Monotonic.millis]), ([now, monotonic]) => {
-              const state = sources.get(name)
-              if (state === undefined) return
-              const updated = update(state, DateTime.formatIso(now))
-              sources.set(name, updated)
-              for (const list of updated.lists) ages.note(name, list, now, monotonic)
-            }),
-          noteRateUnsafe: (name, isShared) => {
-            const state = sources.get(name)
-            if (state !== undefined && state.isRateShared !== isShared) {
-              sources.set(name, { ...state, isRateShared: isShared })
-            }
-          },
-          remove: (name) =>
-            Effect.sync(() => {
-              sources.delete(name)
-              readers.delete(name)
-            }),
-          setCluster: (state) =>
-            Effect.sync(() => {
-              cluster = state
-            })
-        })
-      })
-    )
+  static readonly layer = (version: string) => Layer.effect(Status, make(version))
 }
+
+/** The moment of a snapshot on both clocks. */
+const moment = Effect.all({ now: DateTime.now, monotonic: Monotonic.millis })
+
+const make = Effect.fnUntraced(function*(version: string) {
+  const sources = new Map<string, SourceState>()
+  const startedAt = yield* timestamp
+  let cluster: ClusterState | undefined
+  const ages = makeAges()
+  const readers = new Map<string, Effect.Effect<FoundLists>>()
+  /** Reads the lists of a source that another runner has. */
+  const readElsewhere = Effect.fnUntraced(function*(shown: SourceSnapshot) {
+    const read = readers.get(shown.name)
+    const state = sources.get(shown.name)
+    if (shown.state !== "elsewhere" || read === undefined || state === undefined) return shown
+    const found = yield* read
+    const { monotonic, now } = yield* moment
+    return {
+      ...shown,
+      problem: Result.isFailure(found) ? problemOf(found.failure, null, DateTime.formatIso(now)) : null,
+      lists: listsFrom(found, state).map((list) => listSnapshot(list, ages.of(shown.name, list, now, monotonic)))
+    }
+  })
+  const current = Effect.map(moment, ({ monotonic, now }): Snapshot => ({
+    version,
+    startedAt,
+    at: DateTime.formatIso(now),
+    cluster: cluster === undefined ? null : { runner: cluster.runner, isHealthy: cluster.isHealthy },
+    sources: [...sources.values()].map((source) =>
+      source.state === "elsewhere"
+        ? { ...source, runner: cluster?.runners.get(source.name) ?? null, isRateShared: null, lists: [] }
+        : {
+          ...source,
+          runner: cluster?.runner ?? null,
+          lists: source.lists.map((list) => listSnapshot(list, ages.of(source.name, list, now, monotonic)))
+        }
+    )
+  }))
+  return Status.of({
+    current,
+    fleet: Effect.gen(function*() {
+      const snapshot = yield* current
+      return {
+        ...snapshot,
+        sources: yield* Effect.forEach(snapshot.sources, readElsewhere, { concurrency: fleetConcurrency })
+      }
+    }),
+    setReader: (name, read) =>
+      Effect.mapError(read, problemAnnotations).pipe(
+        Effect.result,
+        Effect.timeoutOption(fleetTimeout),
+        Effect.map(Option.getOrElse((): FoundLists => Result.fail(noAnswer))),
+        Effect.cachedWithTTL(fleetInterval),
+        Effect.map((cached) => void readers.set(name, cached))
+      ),
+    set: (source) => Effect.sync(() => void sources.set(source.name, source)),
+    update: (name, update) =>
+      Effect.map(moment, ({ monotonic, now }) => {
+        const state = sources.get(name)
+        if (state === undefined) return
+        const updated = update(state, DateTime.formatIso(now))
+        sources.set(name, updated)
+        for (const list of updated.lists) ages.note(name, list, now, monotonic)
+      }),
+    noteRateUnsafe: (name, isShared) => {
+      const state = sources.get(name)
+      if (state !== undefined && state.isRateShared !== isShared) {
+        sources.set(name, { ...state, isRateShared: isShared })
+      }
+    },
+    remove: (name) =>
+      Effect.sync(() => {
+        sources.delete(name)
+        readers.delete(name)
+      }),
+    setCluster: (state) => Effect.sync(() => void (cluster = state))
+  })
+})
+
+/** What a destination knows about its lists, or why it cannot be read. */
+type FoundLists = Result.Result<
+  ReadonlyArray<ListFreshness>,
+  { readonly reason: string; readonly error: string }
+>
+
+const listsFrom = (found: FoundLists, { lists }: SourceState): ReadonlyArray<ListState> =>
+  lists.map((list) => {
+    const freshness = Result.isFailure(found) ? undefined : found.success.find((one) => one.list === list.list)
+    return freshness === undefined ? list : listFrom(freshness, list)
+  })
 
 const timestamp = Effect.map(DateTime.now, DateTime.formatIso)
 
