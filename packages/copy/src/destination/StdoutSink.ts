@@ -34,14 +34,7 @@ export const layer: Layer.Layer<Sink, never, Stdio.Stdio> = Layer.effect(
       lock: () => Effect.void,
       begin: () =>
         Effect.sync(() => {
-          const nothing: ScanProgress = {
-            ...ScanTotals.none.counts,
-            missing: 0,
-            heldBack: 0,
-            behindHead: 0,
-            undocumented: {},
-            replaced: 0
-          }
+          const nothing = ScanTotals.progressOf(ScanTotals.none)
           let progress = nothing
           const count = ({ pages, records, undocumented }: Batch): ScanProgress => {
             const bad = records.filter(({ problem }) => problem !== undefined)

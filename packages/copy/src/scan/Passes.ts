@@ -6,16 +6,7 @@ import { type Lists, Monotonic, PaymentsApi, type PaymentsError, type Position }
 import { Duration, Effect, type Scope } from "effect"
 import * as ScanTotals from "../plan/ScanTotals.ts"
 import type { Counts } from "../port/Counts.ts"
-import {
-  type Part,
-  type PassKind,
-  type ScanProgress,
-  type ScanRequest,
-  type ScanStart,
-  type Session,
-  Sink,
-  type SinkError
-} from "../port/Sink.ts"
+import { type Part, type PassKind, type ScanRequest, type Session, Sink, type SinkError } from "../port/Sink.ts"
 import { openPersonal } from "../rule/OpenPersonal.ts"
 import type { PersonalRule } from "../rule/Rule.ts"
 import { type PageBatch, pageReader } from "./PageBatch.ts"
@@ -35,16 +26,6 @@ export interface PassSummary extends PassCounts {
   readonly elapsed: Duration.Duration
 }
 
-/** The begin of a pass. It starts at the first page, after a complete full scan. */
-export interface PassBegun {
-  readonly _tag: "Begun"
-  readonly list: Lists.ListName
-  readonly kind: PassKind
-  readonly part: undefined
-  readonly start: ScanStart
-  readonly progress: ScanProgress
-}
-
 /** What all passes of a list share. */
 export interface PassContext {
   readonly list: Lists.AnyList
@@ -52,7 +33,7 @@ export interface PassContext {
   readonly rule: PersonalRule
   readonly largestBatch: number
   readonly source: SourceGuard
-  readonly emit: (event: PassBegun | ReadingEvent) => Effect.Effect<void>
+  readonly emit: (event: ReadingEvent) => Effect.Effect<void>
 }
 
 type PassEffect<A> = Effect.Effect<A, PaymentsError | SinkError, PaymentsApi | Sink>

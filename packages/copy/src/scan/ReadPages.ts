@@ -8,7 +8,7 @@
  */
 import { BeforePage, type Lists, Monotonic, type Page, type PaymentsError, Position, RetryPolicy } from "@payments/core"
 import { type Cause, Duration, Effect, Option, Pull, Queue, type Scope, Stream } from "effect"
-import type { ScanKind, ScanProgress, Session, Sink, SinkError } from "../port/Sink.ts"
+import type { Part, ScanKind, ScanProgress, ScanStart, Session, Sink, SinkError } from "../port/Sink.ts"
 import type { Redactor } from "../rule/OpenPersonal.ts"
 import { type Backlog, backlogOf } from "./Backlog.ts"
 import { type GuardedScan, maxBufferedRecords } from "./Evidence.ts"
@@ -18,6 +18,14 @@ import type { PageGate } from "./PageGate.ts"
 
 /** What happens while pages are read and committed. */
 export type ReadingEvent =
+  | {
+    readonly _tag: "Begun"
+    readonly list: Lists.ListName
+    readonly kind: ScanKind
+    readonly part: Part | undefined
+    readonly start: ScanStart
+    readonly progress: ScanProgress
+  }
   /** Pages were committed, or they changed nothing and will be committed soon. */
   | {
     readonly _tag: "Committed"

@@ -19,7 +19,7 @@ import {
 import { openPersonal, type Redactor, whilePersonalDataChanges } from "../rule/OpenPersonal.ts"
 import { keepAll, type PersonalRule } from "../rule/Rule.ts"
 import { makePageGate, type PageGate } from "./PageGate.ts"
-import { headPass, type PassBegun, type PassContext, type PassSummary, windowPass } from "./Passes.ts"
+import { headPass, type PassContext, type PassSummary, windowPass } from "./Passes.ts"
 import { type LastProgress, makeReading, type ReadingEvent, readPages, recover } from "./ReadPages.ts"
 import { forgetCommits, forgetDecisions, makeSourceGuard, type SourceGuard } from "./SourceGuard.ts"
 
@@ -63,17 +63,8 @@ export interface ScanOptions {
 
 /** What happens during a full scan, the scan of a part, or a pass. */
 export type ScanEvent =
-  | {
-    readonly _tag: "Begun"
-    readonly list: Lists.ListName
-    readonly kind: "full"
-    readonly part: Part | undefined
-    readonly start: ScanStart
-    readonly progress: ScanProgress
-  }
   /** The destination lacks values of these columns. They are filled before the first commit. */
   | { readonly _tag: "Filling"; readonly list: Lists.ListName; readonly kind: "full"; readonly filling: Filling }
-  | PassBegun
   | ReadingEvent
   | { readonly _tag: "Ended"; readonly list: Lists.ListName; readonly kind: "full"; readonly outcome: ScanOutcome }
   | { readonly _tag: "Ended"; readonly list: Lists.ListName; readonly kind: PassKind; readonly outcome: PassOutcome }
