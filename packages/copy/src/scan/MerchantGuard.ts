@@ -131,7 +131,7 @@ const admit = Effect.fnUntraced(function*(
   const count = guard.owner === undefined ? 0 : admitOwn(guard, key, group)
   if (count > 0) return count
   // It must decide if no more pages of this key follow, or if the next page would exceed the buffer.
-  const isFull = end < pages.length || group.at(-1)?.checkpoint === null ||
+  const isFull = end < pages.length || group.at(-1)?.next === null ||
     recordsIn(group) + limit > maxBufferedRecords || charactersIn(group) > maxBufferedCharacters
   return yield* judge(guard, { key, pages: group, first, mustDecide: mustDecide || isFull })
 })

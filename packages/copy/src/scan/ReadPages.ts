@@ -217,7 +217,7 @@ const holdUndecided = ({ gate }: Reading, held: HeldPages) =>
 const commitFirst = (reading: Reading, held: HeldPages, admitted: number): Effect.Effect<void, SinkError> => {
   const pages = held.pages.splice(0, Math.min(admitted, reading.maxPages))
   const characters = charactersIn(pages.slice(held.undecided))
-  const requested = pages.filter(({ checkpoint }) => checkpoint !== null).length
+  const requested = pages.filter(({ next }) => next !== null).length
   held.undecided = Math.max(0, held.undecided - pages.length)
   for (const { attempts } of pages) reading.retries += attempts - 1
   return Effect.flatMap(commitPages(reading, pages), () => {
@@ -236,20 +236,19 @@ export const commitPages = (
 ): Effect.Effect<void, SinkError> => {
   const { emit, guard, kind, list } = reading
   const records = recordsIn(pages)
-  const checkpoint = pages.at(-1)?.checkpoint ?? undefined
   return Effect.flatMap(
     Effect.all([openSession(reading), guard.claim(pages)]),
     ([session, owner]) =>
-      Effect.flatMap(
-        session.progress,
-        (before) =>
-          Effect.flatMap(Effect.timed(session.commit(joined(pages, owner))), ([elapsed, progress]) => {
-            reading.checkpoint = checkpoint
-            guard.noteCommit(records)
-            const { retries } = reading
-            return emit({ _tag: "Committed", list: list.name, kind, before, progress, retries, elapsed })
-          })
-      )
+      Effect.flatMap(session.progress, (before) => {
+        const batch = joined(pages, owner)
+        const checkpoint = batch.checkpoint ?? undefined
+        return Effect.flatMap(Effect.timed(session.commit(batch)), ([elapsed, progress]) => {
+          reading.checkpoint = checkpoint
+          guard.noteCommit(records)
+          const { retries } = reading
+          return emit({ _tag: "Committed", list: list.name, kind, before, progress, retries, elapsed })
+        })
+      })
   )
 }
 

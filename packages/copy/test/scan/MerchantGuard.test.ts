@@ -11,7 +11,7 @@ const page = (merchants: ReadonlyArray<string>, at = 0, records = 1): PageBatch 
   pages: 1,
   records: Array.from({ length: records }, () => ({ id: undefined, text: "{}", amounts: [], problem: undefined })),
   undocumented: new Map(),
-  checkpoint: "next",
+  next: null,
   attempts: 1,
   characters: 2 * records,
   merchants,
