@@ -1,7 +1,7 @@
 /** Traces, metrics and logs for a collector, if the usual variables of OpenTelemetry name one. */
 import { Effect, Layer } from "effect"
 import type { HttpClient } from "effect/http"
-import { readOtlpSettings } from "./settings/OtlpSettings.ts"
+import { readOtlpSettings } from "./settings/OtlpVariables.ts"
 import type { Metrics } from "./telemetry/Metrics.ts"
 import type { Exporting } from "./telemetry/Otlp.ts"
 

@@ -13,7 +13,7 @@ import { existingUsualFile, namedFile, usualFile } from "../settings/Location.ts
 import { variableText } from "../settings/Setting.ts"
 import { allSettings } from "../settings/SettingTable.ts"
 import type { LoadedSource } from "./LoadSources.ts"
-import type { ShownSetting } from "./ShownSettings.ts"
+import type { ShownSetting } from "./ShownValues.ts"
 import { rateLimitStore, type SourceOverrides } from "./SourceValues.ts"
 
 /** `--source`, which every command accepts. */
@@ -204,7 +204,7 @@ export const chosenRateLimitStore: Layer.Layer<never, ProgramError, ChosenSource
 
 /** The rule for personal fields of the environment, with its key. */
 export const environmentPersonal: Effect.Effect<PersonalRule, ProgramError, FileSystem.FileSystem> = Effect.flatMap(
-  Effect.promise(() => import("./PersonalSettings.ts")),
+  Effect.promise(() => import("./RuleWithKey.ts")),
   ({ personalInEnvironment }) => personalInEnvironment
 )
 

@@ -12,15 +12,15 @@ import { SourcesError } from "../outcome/SourcesError.ts"
 import { existingUsualFile, namedFile } from "../settings/Location.ts"
 import { variableText } from "../settings/Setting.ts"
 import { allSettings, type Setting } from "../settings/SettingTable.ts"
-import type { FileCluster } from "./ClusterSettings.ts"
 import { type FileSource, serviceTexts } from "./FileSource.ts"
-import { personalInEnvironment, personalInFile, ruleInEnvironment } from "./PersonalSettings.ts"
-import { shownInEnvironment, shownInFile, type ShownSetting } from "./ShownSettings.ts"
+import { personalInEnvironment, personalInFile, ruleInEnvironment } from "./RuleWithKey.ts"
+import { shownInEnvironment, shownInFile, type ShownSetting } from "./ShownValues.ts"
 import type { Schedule, Source, SourceSet } from "./Source.ts"
 import type { SourceSettings } from "./SourceSchema.ts"
 import { serviceOf } from "./SourceService.ts"
 import { readSourcesFile } from "./SourcesFile.ts"
 import { membersOf, type Overrides, overridesOf, type SourceOverrides, valueOf } from "./SourceValues.ts"
+import type { FileCluster } from "./WorkerCluster.ts"
 
 /** A source, and where its settings come from. */
 export interface LoadedSource extends Source {

@@ -7,10 +7,10 @@ import { readPlainFile } from "@payments/core"
 import { Effect, type FileSystem, Result } from "effect"
 import { dirname } from "node:path"
 import { type Finding, SourcesError } from "../outcome/SourcesError.ts"
-import { clusterIn, type FileCluster } from "./ClusterSettings.ts"
 import { issuesIn, pathName } from "./FileIssues.ts"
 import { checkTable, type FileSource, identityOf, type Note, sourceOf, tableOf } from "./FileSource.ts"
 import { type Container, isTable, parseToml, type TomlDocument } from "./Toml.ts"
+import { clusterIn, type FileCluster } from "./WorkerCluster.ts"
 
 /** A file without mistakes. */
 export interface SourcesDocument {

@@ -19,7 +19,7 @@ import {
 import { HttpClient, HttpClientError } from "effect/http"
 import { type OtlpExporter, OtlpLogger, OtlpMetrics, OtlpSerialization, OtlpTracer } from "effect/observability"
 import { hostname } from "node:os"
-import { type OtlpSettings, type Signal, signals, type SignalSettings } from "../settings/OtlpSettings.ts"
+import { type OtlpSettings, type Signal, signals, type SignalSettings } from "../settings/OtlpVariables.ts"
 import { type Definition, definitions } from "./MetricDefinitions.ts"
 import { Metrics } from "./Metrics.ts"
 

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { ConfigProvider, Duration, Effect, Layer, Logger, Redacted, Tracer } from "effect"
 import { HttpClient, HttpClientResponse } from "effect/http"
-import { readOtlpSettings, type SignalSettings } from "../../src/settings/OtlpSettings.ts"
+import { readOtlpSettings, type SignalSettings } from "../../src/settings/OtlpVariables.ts"
 import { Metrics } from "../../src/telemetry/Metrics.ts"
 import * as Otlp from "../../src/telemetry/Otlp.ts"
 

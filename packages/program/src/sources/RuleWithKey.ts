@@ -6,8 +6,8 @@ import type { SettingParser } from "../settings/Parsers.ts"
 import { variableText } from "../settings/Setting.ts"
 import { allSettings } from "../settings/SettingTable.ts"
 import type { FileSource } from "./FileSource.ts"
-import { needsKey, ruleOf, type RuleSettings } from "./RuleSettings.ts"
 import type { Source } from "./Source.ts"
+import { needsKey, ruleOf, type RuleSettings } from "./SourceRule.ts"
 import { keyInVariable, keySourceOf } from "./SourceService.ts"
 
 type Personal = Source["personal"]

@@ -1,4 +1,4 @@
-/** The settings of a source's rule for personal fields, without the key (`PersonalSettings.ts`). */
+/** The settings of a source's rule for personal fields, without the key (`RuleWithKey.ts`). */
 import {
   type FieldAction,
   type FieldPath,

@@ -3,7 +3,7 @@ import { printable } from "@payments/copy"
 import { Effect } from "effect"
 import { variableText } from "../settings/Setting.ts"
 import { ChosenSource } from "./ChosenSource.ts"
-import { masked, type ShownSetting } from "./ShownSettings.ts"
+import { masked, type ShownSetting } from "./ShownValues.ts"
 
 /** Variables of Node, the PostgreSQL driver and OpenTelemetry that change what the programs do. */
 const variables = [
