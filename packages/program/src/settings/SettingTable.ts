@@ -8,11 +8,6 @@ import * as Type from "./Types.ts"
 
 /** What is known about a setting besides its type and its texts. */
 interface Facts {
-  /**
-   * What it is for. The variables of `service`, `key`, `rule` and `destination` describe the source of the environment. All other
-   * variables override the file. A setting without a part is a member of `Source`.
-   */
-  readonly part?: "service" | "key" | "limiter" | "destination" | "schedule" | "scan" | "rule"
   readonly variable?: string
   /** The flag, which overrides the variable, and what stands for its value in help texts. */
   readonly flag?: readonly [name: string, metavar: string]
@@ -26,6 +21,11 @@ interface Facts {
 
 /** A setting. Its name in the sources file is its key in the table. */
 export interface Setting extends Facts {
+  /**
+   * What it is for. The variables of `service`, `key`, `rule` and `destination` describe the source of the environment. All other
+   * variables override the file. A setting without a part is a member of `Source`.
+   */
+  readonly part?: "service" | "key" | "limiter" | "destination" | "schedule" | "scan" | "rule" | undefined
   /** A setting of the file has a schema. A setting with a variable or a flag has a parser of texts, unless core has it. */
   readonly type: {
     readonly schema?: (description: string) => Schema.Top
@@ -41,15 +41,27 @@ export interface Setting extends Facts {
   readonly flagMeaning?: string | undefined
 }
 
-const row = <const Type extends Setting["type"], const Known extends Facts>(
-  type: Type,
-  known: Known,
-  [meaning, variableMeaning, flagMeaning]: readonly [
-    inFile: string,
-    ofVariable?: string | undefined,
-    ofFlag?: string
-  ]
-) => ({ ...known, type, meaning, variableMeaning, flagMeaning })
+/** Makes the rows of a part. */
+const rowsOf =
+  <const Part extends Setting["part"]>(part: Part) =>
+  <const Type extends Setting["type"], const Known extends Facts>(
+    type: Type,
+    known: Known,
+    [meaning, variableMeaning, flagMeaning]: readonly [
+      inFile: string,
+      ofVariable?: string | undefined,
+      ofFlag?: string
+    ]
+  ) => ({ ...known, part, type, meaning, variableMeaning, flagMeaning })
+
+const service = rowsOf("service")
+const key = rowsOf("key")
+const limiter = rowsOf("limiter")
+const destination = rowsOf("destination")
+const schedule = rowsOf("schedule")
+const scan = rowsOf("scan")
+const rule = rowsOf("rule")
+const row = rowsOf(undefined)
 
 /** The rows of a table. */
 export interface Settings {
@@ -58,85 +70,74 @@ export interface Settings {
 
 /** The keys that only variables contain. */
 const keys = {
-  api_key: row(Type.anyText, { part: "key", variable: "PAYMENTS_API_KEY" }, [
+  api_key: key(Type.anyText, { variable: "PAYMENTS_API_KEY" }, [
     "the key. Set this or `PAYMENTS_API_KEY_FILE`, not both"
   ]),
-  invoices_api_key: row(Type.anyText, { part: "key", variable: "PAYMENTS_INVOICES_API_KEY" }, [
+  invoices_api_key: key(Type.anyText, { variable: "PAYMENTS_INVOICES_API_KEY" }, [
     "the key for invoices; default: the other key"
   ]),
-  personal_key: row(Type.anyText, { part: "key", variable: "PAYMENTS_PERSONAL_KEY" }, [
+  personal_key: key(Type.anyText, { variable: "PAYMENTS_PERSONAL_KEY" }, [
     "the key of pseudonyms and erasures, 32 characters or more, such as the output of `openssl rand -hex 32`. Set this or `PAYMENTS_PERSONAL_KEY_FILE`, not both"
   ])
 }
 
 /** The settings of a source, and of `[defaults]`, in the order of the file's schema. */
 const source = {
-  base_url: row(Type.plain, { part: "service", variable: "PAYMENTS_BASE_URL" }, [
+  base_url: service(Type.plain, { variable: "PAYMENTS_BASE_URL" }, [
     "address of payout requests and payin sources, without `/v0`; `https://`, or `http://` to this machine",
     "address of payout requests and payin sources, without `/v0`; `https://`, or `http://` to `localhost`, `127.0.0.1`, `[::1]`"
   ]),
-  invoices_base_url: row(Type.plain, {
-    part: "service",
+  invoices_base_url: service(Type.plain, {
     variable: "PAYMENTS_INVOICES_BASE_URL",
     unset: (valueOf) => valueOf("base_url")
   }, [
     "address of invoices, without `/v1`; default: `base_url`"
   ]),
-  account: row(Type.plain, { part: "service", variable: "PAYMENTS_ACCOUNT", unset: "none" }, [
+  account: service(Type.plain, { variable: "PAYMENTS_ACCOUNT", unset: "none" }, [
     "a name for the account whose data this is; part of what a destination is bound to. Never change it without need",
     "a name for the account whose data this is; part of the source that a destination is bound to"
   ]),
-  api_key_file: row(Type.path, { part: "key", variable: "PAYMENTS_API_KEY_FILE" }, [
+  api_key_file: key(Type.path, { variable: "PAYMENTS_API_KEY_FILE" }, [
     "a file that contains the key, at most 64 KiB. It is read again when the service no longer accepts the key",
     "a file that contains the key. It is read again when the service no longer accepts the key. If other users can read it, there is a warning: use mode 0600"
   ]),
-  api_key_env: row(Type.variableName, { part: "key" }, ["the environment variable that contains the key"]),
-  api_key_command: row(Type.command, { part: "key" }, [
+  api_key_env: key(Type.variableName, {}, ["the environment variable that contains the key"]),
+  api_key_command: key(Type.command, {}, [
     "the program and arguments that print the key: no shell, 30 s at most, in the folder of this file. It runs again when the service no longer accepts the key"
   ]),
-  invoices_api_key_file: row(Type.path, { part: "key", variable: "PAYMENTS_INVOICES_API_KEY_FILE" }, [
+  invoices_api_key_file: key(Type.path, { variable: "PAYMENTS_INVOICES_API_KEY_FILE" }, [
     "a file that contains the key for invoices; default: the other key",
     "a file that contains the key for invoices"
   ]),
-  invoices_api_key_env: row(Type.variableName, { part: "key" }, [
-    "the environment variable that contains the key for invoices"
-  ]),
-  invoices_api_key_command: row(Type.command, { part: "key" }, [
-    "the program and arguments that print the key for invoices"
-  ]),
-  invoice_params: row(Type.invoiceParameters, {
-    part: "service",
-    variable: "PAYMENTS_INVOICE_PARAMS",
-    unset: "none renamed"
-  }, [
+  invoices_api_key_env: key(Type.variableName, {}, ["the environment variable that contains the key for invoices"]),
+  invoices_api_key_command: key(Type.command, {}, ["the program and arguments that print the key for invoices"]),
+  invoice_params: service(Type.invoiceParameters, { variable: "PAYMENTS_INVOICE_PARAMS", unset: "none renamed" }, [
     "renamed query parameters of the invoice list",
     "renamed query parameters of the invoice list, such as `settlementTime=settlementCycle,limit=pageSize`"
   ]),
-  unchecked_filters: row(Type.filters, { part: "service", variable: "PAYMENTS_UNCHECKED_FILTERS", unset: "none" }, [
+  unchecked_filters: service(Type.filters, { variable: "PAYMENTS_UNCHECKED_FILTERS", unset: "none" }, [
     "filters whose value is not checked on the returned records",
     "filters, such as `invoices.paymentDate`, whose value is not checked on the returned records"
   ]),
-  max_requests_per_second: row(Type.positiveNumber, {
-    part: "service",
+  max_requests_per_second: service(Type.positiveNumber, {
     variable: "PAYMENTS_MAX_REQUESTS_PER_SECOND",
     unset: "no limit"
   }, [
     "the most requests per second, for all lists together; default: no limit",
     "the most requests per second for all lists together, such as `10` or `0.5`; default: no limit"
   ]),
-  rate_limit_store: row(Type.plain, { part: "limiter", variable: "PAYMENTS_RATE_LIMIT_STORE", unset: "none" }, [
+  rate_limit_store: limiter(Type.plain, { variable: "PAYMENTS_RATE_LIMIT_STORE", unset: "none" }, [
     "a PostgreSQL database, `postgres://HOST/DATABASE`, through which all processes that use this key share its request rate. Its table is in the schema `public`, or in the one that `?schema=NAME` names. No password: it comes from `PGPASSFILE` or `PGPASSWORD`",
     "a PostgreSQL database, `postgres://HOST/DATABASE`, through which all processes that use a key share its request rate. Only here its URL may contain the password"
   ]),
-  to: row(Type.plain, { part: "destination", variable: "PAYMENTS_TO", unset: "none" }, [
+  to: destination(Type.plain, { variable: "PAYMENTS_TO", unset: "none" }, [
     "the destination: `sqlite:FILE`, `postgres://HOST/DATABASE?schema=NAME` or `file:FOLDER?format=…`. No password: PostgreSQL's password comes from `PGPASSFILE` or `PGPASSWORD`",
     "`--to` and `--from` of both programs. The URL of a PostgreSQL database may contain its password only here"
   ]),
-  lists: row(Type.lists, { part: "schedule", default: Lists.all.map(({ label }) => label).join(", ") }, [
+  lists: schedule(Type.lists, { default: Lists.all.map(({ label }) => label).join(", ") }, [
     "the lists to copy; default: all"
   ]),
-  every: row(Type.interval, {
-    part: "schedule",
+  every: schedule(Type.interval, {
     variable: "PAYMENTS_EVERY",
     flag: ["every", "DURATION"],
     program: "payments-worker",
@@ -146,17 +147,12 @@ const source = {
     "`payments-worker --every`, 1s or longer; default: 5m",
     "the time between the starts of two full scans, at least 1s; default 5m"
   ]),
-  cron: row(Type.cron, { part: "schedule" }, [
-    "when full scans start: a cron expression, in `time_zone`. Not with `every`"
-  ]),
-  time_zone: row(Type.timeZone, { part: "schedule", unset: "UTC" }, [
-    "the time zone of cron expressions; default: UTC"
-  ]),
-  window: row(Type.pass("days", 366, "how many days, today included"), { part: "schedule", unset: "none" }, [
+  cron: schedule(Type.cron, {}, ["when full scans start: a cron expression, in `time_zone`. Not with `every`"]),
+  time_zone: schedule(Type.timeZone, { unset: "UTC" }, ["the time zone of cron expressions; default: UTC"]),
+  window: schedule(Type.pass("days", 366, "how many days, today included"), { unset: "none" }, [
     "window passes: read the invoices settled on the last days, between full scans"
   ]),
-  head: row(Type.pass("pages", 1000, "stop after so many pages in a row without new or changed records"), {
-    part: "schedule",
+  head: schedule(Type.pass("pages", 1000, "stop after so many pages in a row without new or changed records"), {
     unset: "none"
   }, [
     "head passes: read each list from its first page, between full scans. Needs `order = \"newest-first\"`"
@@ -167,12 +163,7 @@ const source = {
   max_age: row(Type.duration, { unset: "any" }, [
     "the largest age of a list's last complete full scan; an older list is not fresh"
   ]),
-  patience: row(Type.duration, {
-    part: "scan",
-    variable: "PAYMENTS_PATIENCE",
-    flag: ["patience", "DURATION"],
-    default: "15m"
-  }, [
+  patience: scan(Type.duration, { variable: "PAYMENTS_PATIENCE", flag: ["patience", "DURATION"], default: "15m" }, [
     "how long a failing page is requested again; default: 15m",
     undefined,
     "how long to retry a page that keeps failing; default 15m"
@@ -180,8 +171,7 @@ const source = {
   runner: row(Type.runnerName, { unset: "any" }, [
     "pins the source: in a cluster, only the runner of this name runs it, and no other one takes it over. Sources with an SQLite or file destination need it there"
   ]),
-  on_locked: row(Type.oneOf("refuse", "wait"), {
-    part: "scan",
+  on_locked: scan(Type.oneOf("refuse", "wait"), {
     variable: "PAYMENTS_ON_LOCKED",
     flag: ["on-locked", "refuse|wait"],
     default: "refuse"
@@ -190,16 +180,14 @@ const source = {
     "`--on-locked` of both programs: `refuse` or `wait`; default: `wait` for `payments-worker` without `--once`, else `refuse`",
     "what to do while another program writes the same list; default refuse, for an endless worker wait"
   ]),
-  ignore_fields: row(Type.fieldNames, {
-    part: "scan",
+  ignore_fields: scan(Type.fieldNames, {
     variable: "PAYMENTS_IGNORE_FIELD",
     flag: ["ignore-field", "NAMES"],
     unset: "none"
   }, [
     "fields to ignore when comparing records, such as `authUrl`"
   ]),
-  missing_limit: row(Type.percentage, {
-    part: "scan",
+  missing_limit: scan(Type.percentage, {
     variable: "PAYMENTS_MISSING_LIMIT",
     flag: ["missing-limit", "PERCENT"],
     default: "10%"
@@ -208,45 +196,40 @@ const source = {
     undefined,
     "the share of a list that may be marked missing at once; default 10%; up to 3 rows always, unless it is 0%"
   ]),
-  personal: row(Type.oneOf("keep", "omit", "pseudonymize"), {
-    part: "rule",
-    variable: "PAYMENTS_PERSONAL",
-    unset: "keep"
-  }, [
+  personal: rule(Type.oneOf("keep", "omit", "pseudonymize"), { variable: "PAYMENTS_PERSONAL", unset: "keep" }, [
     "what happens to the documented fields that identify a person, before anything is written: they are kept, left out, or replaced by pseudonyms; default: `\"keep\"`",
     "what happens to the documented fields that identify a person: `keep`, `omit` or `pseudonymize`; default: `keep`"
   ]),
-  omit: row(Type.fieldPaths, { part: "rule", variable: "PAYMENTS_OMIT", unset: "none" }, [
+  omit: rule(Type.fieldPaths, { variable: "PAYMENTS_OMIT", unset: "none" }, [
     "fields to leave out, such as `customerDetails.email`",
     "fields to leave out, separated by commas, such as `customerDetails.email`"
   ]),
-  pseudonymize: row(Type.fieldPaths, { part: "rule", variable: "PAYMENTS_PSEUDONYMIZE", unset: "none" }, [
+  pseudonymize: rule(Type.fieldPaths, { variable: "PAYMENTS_PSEUDONYMIZE", unset: "none" }, [
     "text fields to replace by pseudonyms, such as `customerDetails.documentNumber`. Equal values get equal pseudonyms. Needs a key",
     "text fields to replace by pseudonyms, separated by commas"
   ]),
-  keep: row(Type.fieldPaths, { part: "rule", variable: "PAYMENTS_KEEP", unset: "none" }, [
+  keep: rule(Type.fieldPaths, { variable: "PAYMENTS_KEEP", unset: "none" }, [
     "fields to keep, although `personal` or `undocumented` would not"
   ]),
-  undocumented: row(Type.oneOf("keep", "omit", "hold"), {
-    part: "rule",
+  undocumented: rule(Type.oneOf("keep", "omit", "hold"), {
     variable: "PAYMENTS_UNDOCUMENTED",
     unset: (valueOf) => (valueOf("personal") ?? "keep") === "keep" ? "keep" : "omit"
   }, [
     "what happens to fields that the API's document does not have: they are kept, left out, or left out and their records quarantined until you decide; default: `\"keep\"` with `personal = \"keep\"`, else `\"omit\"`",
     "what happens to fields that the API's document does not have: `keep`, `omit` or `hold`; default: `keep` with `PAYMENTS_PERSONAL=keep`, else `omit`"
   ]),
-  personal_key_file: row(Type.path, { part: "key", variable: "PAYMENTS_PERSONAL_KEY_FILE" }, [
+  personal_key_file: key(Type.path, { variable: "PAYMENTS_PERSONAL_KEY_FILE" }, [
     "a file that contains the key of pseudonyms and erasures: 32 characters or more, such as the output of `openssl rand -hex 32`. Never change it without need",
     "a file that contains this key. Use mode 0600"
   ]),
-  personal_key_env: row(Type.variableName, { part: "key" }, ["the environment variable that contains this key"]),
-  personal_key_command: row(Type.command, { part: "key" }, ["the program and arguments that print this key"]),
+  personal_key_env: key(Type.variableName, {}, ["the environment variable that contains this key"]),
+  personal_key_command: key(Type.command, {}, ["the program and arguments that print this key"]),
   keep_changes: row(Type.duration, { unset: "for ever" }, ["how long changes are kept; default: for ever"]),
   keep_scans: row(Type.duration, { unset: "for ever" }, ["how long the records of scans are kept; default: for ever"]),
   keep_missing: row(Type.duration, { unset: "for ever" }, [
     "how long rows are kept after they were marked missing; default: for ever"
   ]),
-  keep_snapshots: row(Type.wholeNumber(0, 1000), { part: "destination", unset: "1" }, [
+  keep_snapshots: destination(Type.wholeNumber(0, 1000), { unset: "1" }, [
     "of a `file:` destination: how many earlier snapshots of each list stay in the folder, besides the one that `manifest.json` names; default: 1"
   ])
 }
