@@ -174,14 +174,18 @@ export const boundToEnvironment: Effect.Effect<string | undefined, PaymentsConfi
     : source
 })
 
+const variablesOf = (part: Setting["part"]) =>
+  Object.values<Setting>({ ...allSettings.source, ...allSettings.keys }).flatMap((row) =>
+    row.part === part && row.variable !== undefined ? [row.variable] : []
+  )
+
 /** The variables that a source of the file ignores. */
-const ignoredVariables = Object.values<Setting>({ ...allSettings.source, ...allSettings.keys }).flatMap((
-  { part, variable }
-) =>
-  variable !== undefined && (part === "service" || part === "key" || part === "rule" || part === "destination")
-    ? [variable]
-    : []
-)
+const ignoredVariables = [
+  ...Object.keys(serviceTexts({})),
+  ...variablesOf("key").toSorted(),
+  ...variablesOf("rule"),
+  ...variablesOf("destination")
+]
 
 /** Whether the environment sets anything of a source. */
 export const isEnvironmentSet: Effect.Effect<boolean> = Effect.map(
