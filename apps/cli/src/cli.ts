@@ -13,11 +13,8 @@ import { Command, GlobalFlag } from "effect/cli"
 import type { HttpClient } from "effect/http"
 import { listCommand } from "./commands/list.ts"
 
-/** What the commands depend on. */
 export interface Services<R, R2> {
-  /** The API of the chosen source. */
   readonly api: Layer.Layer<PaymentsApi, ProgramError, R>
-  /** The settings of the chosen source. */
   readonly config: Layer.Layer<PaymentsConfig, ProgramError, R2>
   /** Reaches the embedded sandbox and the collector of telemetry. */
   readonly http: Layer.Layer<HttpClient.HttpClient>

@@ -6,7 +6,6 @@ import { CallToolResult } from "effect/ai/McpSchema"
 import { randomBytes } from "node:crypto"
 import { isCut, isEscaped, type Json, visible } from "./Json.ts"
 
-/** The answer of a tool. */
 export interface Answer {
   /** What the service or the copy contains. Nothing else of an answer has text from the service. */
   readonly data: ReadonlyArray<Json>
@@ -24,7 +23,6 @@ export interface Answer {
   readonly notes: ReadonlyArray<string>
 }
 
-/** The schema of an answer. */
 export const answerSchema = {
   type: "object",
   properties: {
@@ -50,7 +48,6 @@ const cutNote = "Long texts were cut: {\"cutText\", \"characters\"} has the begi
 const escapedNote =
   "Texts with invisible characters are escaped: {\"escapedText\"} has the text as the inside of a JSON string."
 
-/** Makes the result of a call. */
 export const toResult = ({ data: rows, ...answer }: Answer): CallToolResult => {
   const data = rows.map(visible)
   const isAnyCut = data.some(isCut)
@@ -78,7 +75,6 @@ export const toResult = ({ data: rows, ...answer }: Answer): CallToolResult => {
   })
 }
 
-/** What went wrong. */
 export interface Problem {
   readonly reason: string
   readonly message: string
@@ -86,7 +82,6 @@ export interface Problem {
   readonly retryAfterMs: number | null
 }
 
-/** Makes the result of a call that failed. */
 export const toErrorResult = ({ message, reason, retryAfterMs, retryable }: Problem): CallToolResult =>
   new CallToolResult({
     isError: true,

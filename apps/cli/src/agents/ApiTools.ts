@@ -9,10 +9,8 @@ import { fitting, type Json } from "./Json.ts"
 import { define, Refused, requireDestination, type Sources, type Tool, wholeNumber } from "./Tool.ts"
 import type { Visibility } from "./Visibility.ts"
 
-/** Makes the tools. */
 export const apiTools = (sources: Sources): ReadonlyArray<Tool> => [listTool(sources), findTool(sources)]
 
-/** The schema of a list's name. */
 export const ListLabel = Schema.Literals(Lists.all.map(({ label }) => label))
 
 const listOf = (label: string): Lists.AnyList | undefined => Lists.all.find((list) => list.label === label)

@@ -6,7 +6,6 @@ import type { Lists, Position } from "@payments/core"
 import { randomBytes } from "node:crypto"
 import type { Json } from "./Json.ts"
 
-/** Where a listing continues. */
 export interface Continuation {
   readonly list: Lists.AnyList
   readonly filters: { readonly [field: string]: string }
@@ -22,7 +21,6 @@ export interface Continuation {
 /** The oldest continuations are forgotten when there are more, or when their waiting records have more characters. */
 const limits = { continuations: 200, characters: 8 * 1024 * 1024 }
 
-/** Makes an empty memory. */
 export const makeContinuations = () => {
   const known = new Map<string, { readonly continuation: Continuation; readonly characters: number }>()
   // A name of another process is never valid here.

@@ -15,7 +15,6 @@ export interface CopyState {
   readonly notes: ReadonlyArray<string>
 }
 
-/** Returns the state of these lists in the copy. */
 export const copyStateOf = (sources: Sources, lists: ReadonlyArray<Lists.AnyList>) =>
   Effect.scoped(Effect.gen(function*() {
     const reader = yield* Destination.reader(yield* requireDestination(sources))
@@ -44,7 +43,6 @@ export const copyStateOf = (sources: Sources, lists: ReadonlyArray<Lists.AnyList
     } satisfies CopyState
   }))
 
-/** Returns the age of a list, or null if it is unknown. */
 export const ageSecondsOf = (list: Parameters<typeof ageOf>[0], now: DateTime.DateTime): number | null => {
   const age = ageOf(list, now)
   return age === undefined ? null : Math.round(Duration.toSeconds(age))

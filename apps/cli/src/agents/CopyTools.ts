@@ -23,7 +23,6 @@ import { explained, leftOutColumns, offer } from "./LeftOut.ts"
 import { define, Refused, requireDestination, type Sources, type Tool, type ToolError, wholeNumber } from "./Tool.ts"
 import { shows } from "./Visibility.ts"
 
-/** Makes the tools. */
 export const copyTools = (sources: Sources): ReadonlyArray<Tool> => [
   queryTool(sources),
   askTool(sources),
@@ -140,7 +139,6 @@ const rowsAnswer = (
   { limit = 50, lists, next, offset = 0 }: {
     readonly limit?: number | undefined
     readonly offset?: number | undefined
-    /** Returns the call that continues. */
     readonly next: (more: { readonly limit: number; readonly offset: number }) => Answer["next"]
     readonly lists: ReadonlyArray<Lists.AnyList>
   }

@@ -1,7 +1,6 @@
 /** JSON values for agents: no number is rounded, and every value and every answer has a limit. */
 import type { Cell } from "@payments/copy"
 
-/** A JSON value. */
 export type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [name: string]: Json }
 
 /** A text is cut after this many characters. */
@@ -35,7 +34,6 @@ const exactNumber = (digits: string): Json => {
   return String(value) === digits && (!Number.isInteger(value) || Number.isSafeInteger(value)) ? value : digits
 }
 
-/** Returns the value of a cell. */
 export const cellValue = (cell: Cell): Json =>
   cell === null
     ? null
@@ -58,11 +56,9 @@ const cutTexts = (value: Json): Json =>
     ? Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, cutTexts(inner)]))
     : value
 
-/** Whether the value contains an object that the test accepts. */
 const contains = (test: (object: object) => boolean) => (value: Json): boolean =>
   typeof value === "object" && value !== null && (test(value) || Object.values(value).some(contains(test)))
 
-/** Whether a value contains a text that was cut. */
 export const isCut = contains((object) => "cutText" in object && "characters" in object)
 
 /**
@@ -94,7 +90,6 @@ const escaped = (text: string): string =>
         `\\u${character.charCodeAt(index).toString(16).padStart(4, "0")}`).join("")
   )
 
-/** Whether a value contains a text that {@link visible} escaped. */
 export const isEscaped = contains((object) => "escapedText" in object)
 
 /** An answer has at most this many characters of data. */

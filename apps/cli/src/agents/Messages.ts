@@ -81,7 +81,6 @@ const linesOf = (unfinished: Line, chunk: Uint8Array): readonly [unfinished: Lin
   return [append(line, chunk.subarray(start)), lines]
 }
 
-/** The id of a request; null if it has none that is valid. */
 type Id = string | number | null
 
 /** An error response (https://www.jsonrpc.org/specification#error_object). */

@@ -6,7 +6,6 @@ import { Data, Effect, Schema, SchemaIssue } from "effect"
 import type { Answer } from "./Answer.ts"
 import type { Visibility } from "./Visibility.ts"
 
-/** What the tools read. */
 export interface Sources {
   /** The service. Its settings are read by the first call that needs them. */
   readonly api: Effect.Effect<ListOperations, ProgramError>
@@ -17,10 +16,8 @@ export interface Sources {
 /** The call cannot be carried out. The message says what to change, and repeats no value. */
 export class Refused extends Data.TaggedError("Refused")<{ readonly problem: string }> {}
 
-/** Why a call failed. */
 export type ToolError = Refused | QueryError | ProgramError
 
-/** A tool. */
 export interface Tool {
   readonly name: string
   readonly description: string
@@ -66,6 +63,5 @@ export const requireDestination = ({ destination }: Sources) =>
     )
     : Effect.succeed(destination)
 
-/** A whole number in a range. */
 export const wholeNumber = (minimum: number, maximum: number, description: string) =>
   Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum, maximum })).annotate({ description }))

@@ -11,7 +11,6 @@ import { exactValue, type Json } from "./Json.ts"
 
 /** Whether fields that identify a person are left out, shown as pseudonyms, or shown. */
 export const personalChoices = ["omit", "pseudonymize", "include"] as const
-/** {@inheritDoc personalChoices} */
 export type Personal = typeof personalChoices[number]
 
 type Key = Redacted.Redacted<Uint8Array>
@@ -19,11 +18,8 @@ type Key = Redacted.Redacted<Uint8Array>
 /** Returns a key of pseudonyms that lasts as long as the server. */
 export const randomKey = (): Key => Redacted.make(randomBytes(32))
 
-/** What an agent may see of records. */
 export interface Visibility extends Excerpt {
-  /** Returns the visible part of a record. */
   readonly recordOf: (list: Lists.AnyList, text: string) => Json
-  /** Returns the visible name of a record's member. */
   readonly memberName: (list: Lists.AnyList, name: string) => string
 }
 

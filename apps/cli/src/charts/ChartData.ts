@@ -2,7 +2,6 @@
 import type { Cell } from "@payments/copy"
 import { grouped } from "@payments/program"
 
-/** A group with its value. */
 export interface Point {
   readonly label: string
   /** The exact digits, or undefined for null. */
@@ -11,7 +10,6 @@ export interface Point {
   readonly value: number | undefined
 }
 
-/** The content of a chart. */
 export interface ChartData {
   /** The name of the values. */
   readonly y: string
@@ -22,7 +20,6 @@ export interface ChartData {
   readonly isOverTime: boolean
 }
 
-/** The columns of a chart. */
 export interface ChartColumns {
   readonly x: ReadonlyArray<string>
   readonly y: string

@@ -16,19 +16,14 @@ import { lookOf } from "../output/Rows.ts"
 import { logWrapped } from "../output/Wrapped.ts"
 import type { ChartColumns } from "./ChartData.ts"
 
-/** The result of a query. */
 interface Result<E, R> {
   readonly columns: ReadonlyArray<string>
   readonly rows: Stream.Stream<ReadonlyArray<ReadonlyArray<Cell>>, E, R>
 }
 
-/** Where a chart goes. */
 export interface ChartOutputs {
-  /** Whether the terminal shows it. */
   readonly chart: boolean
-  /** The file of the page. */
   readonly html: string | undefined
-  /** The SVG file. */
   readonly svg: string | undefined
 }
 

@@ -9,7 +9,6 @@ import { endRows, type Total } from "../output/QuestionRows.ts"
 import { type ChartData, groupDigits, isLine, mostBars, numberText, textOf, visiblePoints } from "./ChartData.ts"
 import { svgChart } from "./SvgChart.ts"
 
-/** The content of a page. */
 export interface PageContent {
   readonly title: string
   readonly description: string | undefined
@@ -30,7 +29,6 @@ export interface PageContent {
 /** The widths of the chart on a wide and on a narrow page. */
 const widths = { wide: 920, narrow: 350 } as const
 
-/** Returns the page as text. */
 export const pageText = (content: PageContent): string => {
   const { chart, columns, createdAt, description, isCut, notes, rows, sql, title, totals } = content
   const numbers = columns.map((_, column) => rows.some((row) => numberText(row[column]) !== undefined))

@@ -18,14 +18,12 @@ interface Frame {
   readonly bottom: number
 }
 
-/** A chart that is drawn. */
 interface Drawn {
   readonly content: Html
   readonly width: number
   readonly height: number
 }
 
-/** The colours on a light ground. */
 const colors = {
   text: "#1a2230",
   muted: "#5a6675",
@@ -43,13 +41,11 @@ const gap = 8
 const tooltip = ({ label, text }: Point): Html =>
   html`<title>${label}: ${text === undefined ? "NULL" : groupDigits(text)}</title>`
 
-/** Returns the chart for a page of this width. */
 export const svgChart = (data: ChartData, width: number): Html => {
   const { content, height } = draw(data, width)
   return html`<svg viewBox="0 0 ${width} ${height}" role="img" font-family="${fonts}" font-size="${fontSize}" fill="${colors.text}" aria-label="${data.y} by ${data.x}; the table below has the values">${content}</svg>`
 }
 
-/** The content of a file with a chart. */
 export interface SvgContent {
   readonly title: string
   readonly chart: ChartData
@@ -107,7 +103,6 @@ const domainOf = (points: ReadonlyArray<Point>): [number, number] => {
 const widest = (texts: ReadonlyArray<string>): number =>
   texts.reduce((most, text) => Math.max(most, textWidth(text, fontSize)), 0)
 
-/** The attributes of a bar. */
 const barOf = ({ value = 0 }: Point): Html => {
   const name = value < 0 ? "negative" : "bar"
   return html`class="${name}" fill="${colors[name]}"`

@@ -6,9 +6,7 @@ import { plot } from "simple-ascii-chart"
 import { truncateTo, widthOf } from "../output/TextWidth.ts"
 import { type ChartData, groupDigits, isLine, type Point, tickText, visiblePoints } from "./ChartData.ts"
 
-/** How a chart looks. */
 export interface ChartStyle {
-  /** The width in columns of the terminal. */
   readonly width: number
   readonly colors: boolean
 }

@@ -24,6 +24,7 @@ import {
   setting,
   type SettingParser,
   shellWord,
+  switchFlag,
   textFlag,
   usage,
   wholeNumber
@@ -50,7 +51,6 @@ export const resourceFlag = Flag.ChoiceWithValue("resource", Lists.all.map((list
   Flag.atLeast(0)
 )
 
-/** `payments changes`. */
 export const changesCommand = Command.make(
   "changes",
   {
@@ -68,20 +68,18 @@ export const changesCommand = Command.make(
     generation: generationFlag(
       "the generation of the change that --after names, which every change has beside its number"
     ),
-    follow: Flag.Boolean("follow").pipe(
-      Flag.withDescription("continue with the changes of later exports, until interrupted; a live table on a terminal"),
-      Flag.withDefault(false)
+    follow: switchFlag(
+      "follow",
+      "continue with the changes of later exports, until interrupted; a live table on a terminal"
     ),
     consumer: textFlag(
       "consumer",
       "NAME",
       "only changes after the position of this consumer, which the destination stores"
     ),
-    ack: Flag.Boolean("ack").pipe(
-      Flag.withDescription(
-        "store the consumer's position after all changes were written; with --follow, after each batch"
-      ),
-      Flag.withDefault(false)
+    ack: switchFlag(
+      "ack",
+      "store the consumer's position after all changes were written; with --follow, after each batch"
     ),
     resource: resourceFlag,
     format: rowFormatFlag

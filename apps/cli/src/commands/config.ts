@@ -13,7 +13,6 @@ const columns = columnsOfCells([
   { name: "from", minWidth: 8, details: (cell) => [cell] }
 ])
 
-/** `payments config`. */
 export const configCommand = Command.make(
   "config",
   { to: toFlag(), ...scanFlags, format: rowFormatFlag },

@@ -20,22 +20,21 @@ import {
   requireOutput,
   setting,
   type SettingParser,
+  switchFlag,
   textFlag,
   usage,
   wholeNumber
 } from "@payments/program"
 import { Effect, Stream } from "effect"
-import { Argument, Command, Flag } from "effect/cli"
+import { Argument, Command } from "effect/cli"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 import { type Column, numberCell, printRows, rowFormatFlag } from "../output/Rows.ts"
 
-/** The name of a consumer. */
 export const consumerName: SettingParser<string> = {
   expected: "a name of 1 to 40 characters out of a-z, 0-9, _ and -",
   parse: (text) => isConsumerName(text) ? text : undefined
 }
 
-/** The name of a generation. */
 export const generationName: SettingParser<string> = {
   expected: "the name of a generation, 12 characters out of 0-9 and a-f",
   parse: (text) => /^[0-9a-f]{12}$/.test(text) ? text : undefined
@@ -83,16 +82,12 @@ export const positionProblems = (consumer: string | undefined) => ({
     })
 })
 
-/** `payments changes ack`. */
 export const ackCommand = Command.make(
   "ack",
   {
     name: Argument.String("name").pipe(Argument.withDescription("the consumer; a new one is created")),
     seq: Argument.String("seq").pipe(Argument.withDescription("the number of the last change that it has processed")),
-    back: Flag.Boolean("back").pipe(
-      Flag.withDescription("move the consumer back, so that it reads changes again"),
-      Flag.withDefault(false)
-    ),
+    back: switchFlag("back", "move the consumer back, so that it reads changes again"),
     generation: generationFlag(
       "the generation of SEQ; needed if the destination was restored since the consumer last stored its position"
     ),
@@ -139,7 +134,6 @@ const argument = <A>(name: string, text: string, { expected, parse }: SettingPar
   return value === undefined ? usage(`Invalid value for ${name}. Expected: ${expected}`) : Effect.succeed(value)
 }
 
-/** `payments changes consumers`. */
 export const consumersCommand = Command.make(
   "consumers",
   {

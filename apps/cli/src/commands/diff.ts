@@ -32,7 +32,6 @@ import { logWrapped } from "../output/Wrapped.ts"
 import { makeDiffProgress } from "../progress/DiffProgress.ts"
 import { resourceFlag } from "./changes.ts"
 
-/** `payments diff`. */
 export const diffCommand = Command.make(
   "diff",
   {

@@ -28,7 +28,6 @@ import type * as TextWidth from "../output/TextWidth.ts"
 /** How many sources are checked at the same time. */
 const concurrency = 8
 
-/** A finding about a source. */
 interface SourceFinding extends Doctor.Finding {
   readonly source: string
 }

@@ -9,6 +9,7 @@ import {
   fromDestination,
   fromFlag,
   requireOutput,
+  switchFlag,
   textFlag,
   usage
 } from "@payments/program"
@@ -29,7 +30,6 @@ const criterionFlag = (name: Criterion["kind"], description: string) =>
     Flag.atLeast(0)
   )
 
-/** `payments erase`. */
 export const eraseCommand = Command.make(
   "erase",
   {
@@ -38,10 +38,7 @@ export const eraseCommand = Command.make(
     documentNumbers: criterionFlag("document-number", "erase the records with this document number"),
     ids: criterionFlag("id", "erase the records with this id"),
     by: textFlag("by", "NAME", "who erases, for the protocol; without it the user of this machine"),
-    dryRun: Flag.Boolean("dry-run").pipe(
-      Flag.withDescription("erase nothing, and print how many records would be erased"),
-      Flag.withDefault(false)
-    ),
+    dryRun: switchFlag("dry-run", "erase nothing, and print how many records would be erased"),
     format: resultFormatFlag
   },
   Effect.fnUntraced(function*({ dryRun, format, from, ...given }) {

@@ -5,7 +5,6 @@ import { Effect, Stream } from "effect"
 import { Command } from "effect/cli"
 import { type Column, numberCell, printRows, rowFormatFlag } from "../output/Rows.ts"
 
-/** `payments erasures`. */
 export const erasuresCommand = Command.make(
   "erasures",
   { from: fromFlag, format: rowFormatFlag },

@@ -33,6 +33,7 @@ import {
   scanFlags,
   setting,
   SourceFlag,
+  switchFlag,
   terminalWidth,
   textFlag,
   toDestination,
@@ -43,7 +44,7 @@ import {
 } from "@payments/program"
 import type { Source } from "@payments/program/sources"
 import { DateTime, Effect, type FileSystem, Layer, Result, Stdio } from "effect"
-import { Argument, Command, Flag } from "effect/cli"
+import { Argument, Command } from "effect/cli"
 import { flagsText } from "../listing/ContinueCommand.ts"
 import { printJson, type ResultFormat, resultFormatFlag } from "../output/ResultOutput.ts"
 import { problemsOf, summarize } from "../output/Summary.ts"
@@ -55,7 +56,6 @@ const listChoices = Lists.all.map(({ label, name }) => [label, name] as const)
 /** Whether the filter `field` can divide the list into parts. */
 const canDivide = (list: Lists.AnyList, field: string): boolean => Object.hasOwn(list.filters, field)
 
-/** Returns the names of the lists that a filter can divide into parts. */
 const dividedBy = (field: string): string =>
   new Intl.ListFormat("en-GB", { type: "disjunction" }).format(
     Lists.all.filter((list) => canDivide(list, field)).map(({ label }) => label)
@@ -83,11 +83,9 @@ const exportFlags = {
     }; reads each customer by itself`
   ),
   concurrency: textFlag("concurrency", "NUMBER", "how many days or customers to read at the same time; default 4"),
-  rebind: Flag.Boolean("rebind").pipe(
-    Flag.withDescription(
-      "accept this service, merchant and key for the destination from now on; for a service that has moved, another merchant or a new key"
-    ),
-    Flag.withDefault(false)
+  rebind: switchFlag(
+    "rebind",
+    "accept this service, merchant and key for the destination from now on; for a service that has moved, another merchant or a new key"
   ),
   ...scanFlags,
   format: resultFormatFlag
@@ -214,7 +212,6 @@ const conflictOf = (
     ? "--rebind, --on-locked, --ignore-field and --missing-limit do not apply to stdout (-). Remove them."
     : undefined
 
-/** The parts of one list. */
 interface Parts {
   readonly list: Lists.ListName
   readonly field: string
@@ -277,12 +274,10 @@ const daysOf = (range: string): ReadonlyArray<string> | undefined => {
   return Result.getOrUndefined(Days.between(from, to))
 }
 
-/** How an export shows its result. */
 export interface ExportOutput {
   /** Whether a destination stores the records. Otherwise they go to stdout, and the summary to stderr. */
   readonly isStored: boolean
   readonly format: ResultFormat
-  /** The command that resumes the export. */
   readonly next: Next
 }
 

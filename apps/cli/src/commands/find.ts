@@ -32,12 +32,13 @@ import {
   setting,
   shellWord,
   SourceFlag,
+  switchFlag,
   textFlag,
   usage,
   wholeNumber
 } from "@payments/program"
 import { Effect, type FileSystem, type Layer, Stdio, Stream, type Terminal } from "effect"
-import { Argument, Command, Flag } from "effect/cli"
+import { Argument, Command } from "effect/cli"
 import { flagsText, isPrintable, nextText } from "../listing/ContinueCommand.ts"
 import { describe } from "../listing/ListingOutput.ts"
 import { type Column, lookOf, makeRowWriter, printRows, type RowFormat, rowFormatFlag } from "../output/Rows.ts"
@@ -47,17 +48,14 @@ import { logWrapped, wrapped } from "../output/Wrapped.ts"
 /** How many records of a list are shown. */
 export const limits = { default: 100, most: 10_000 } as const
 
-const booleanFlag = (name: string, description: string) =>
-  Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withDefault(false))
-
 const findFlags = {
   text: Argument.String("text").pipe(
     Argument.withMetavar("TEXT"),
     Argument.withDescription("the whole text; @FILE or @- (stdin) gives it and keeps it out of process lists")
   ),
   from: fromFlag,
-  copy: booleanFlag("copy", "search the destination of the source or PAYMENTS_TO, without a request"),
-  contains: booleanFlag("contains", "in a copy: find fields that contain the text, in upper or lower case"),
+  copy: switchFlag("copy", "search the destination of the source or PAYMENTS_TO, without a request"),
+  contains: switchFlag("contains", "in a copy: find fields that contain the text, in upper or lower case"),
   limit: textFlag("limit", "NUMBER", `show at most this many records of a list; default ${limits.default}`),
   format: rowFormatFlag
 }

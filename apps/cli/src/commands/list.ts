@@ -9,6 +9,7 @@ import {
   setting,
   type SettingParser,
   SourceFlag,
+  switchFlag,
   textFlag,
   usage,
   wholeNumber
@@ -37,7 +38,6 @@ const notEmpty: SettingParser<string> = {
   parse: (text) => text === "" ? undefined : text
 }
 
-/** The parser of each type of filter. */
 const parsers: { readonly [Type in Lists.Filter["type"]]: SettingParser<string> } = { text: notEmpty, day, dateTime }
 
 interface FilterFlag extends Lists.Filter {
@@ -68,7 +68,7 @@ const paging = {
     "NUMBER",
     `records per page, 1 to 100; default ${pageSize.default}, with --all ${Lists.pageLimit.default}`
   ),
-  all: Flag.Boolean("all").pipe(Flag.withDefault(false), Flag.withDescription("read to the end of the list")),
+  all: switchFlag("all", "read to the end of the list"),
   max: textFlag("max", "NUMBER", "read at most this many records"),
   cursor: textFlag("cursor", "CURSOR", "start at this cursor, with the limit and filters that belong to it"),
   cursorFile: textFlag("cursor-file", "FILE", "resume at the position in this file, and save the new position in it"),
@@ -84,10 +84,7 @@ const paging = {
   )
 }
 
-const strict = Flag.Boolean("strict").pipe(
-  Flag.withDefault(false),
-  Flag.withDescription("stop at the first record that does not match the document")
-)
+const strict = switchFlag("strict", "stop at the first record that does not match the document")
 
 const format = optionalFlag(
   Flag.Literals("format", formats).pipe(Flag.withDescription("default: table on a terminal, ndjson in a pipe"))

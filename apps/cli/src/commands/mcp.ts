@@ -4,7 +4,6 @@ import { chosenPersonal, fromDestinationIfAny, fromFlag, type ProgramError } fro
 import { Context, Effect, Layer, Semaphore } from "effect"
 import { Command, Flag } from "effect/cli"
 
-/** `payments mcp`. */
 export const mcpCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>, version: string) =>
   Command.make(
     "mcp",

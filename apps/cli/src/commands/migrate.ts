@@ -1,19 +1,15 @@
 /** `payments migrate`: creates or migrates the tables of a destination, without a request to the service. */
 import { Destination, printable } from "@payments/copy"
-import { checkAll, fromDestination, print, requireOutput, toFlag } from "@payments/program"
+import { checkAll, fromDestination, print, requireOutput, switchFlag, toFlag } from "@payments/program"
 import { Effect } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Command } from "effect/cli"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
-/** `payments migrate`. */
 export const migrateCommand = Command.make(
   "migrate",
   {
     to: toFlag(),
-    dryRun: Flag.Boolean("dry-run").pipe(
-      Flag.withDescription("change nothing, and print what would be done"),
-      Flag.withDefault(false)
-    ),
+    dryRun: switchFlag("dry-run", "change nothing, and print what would be done"),
     format: resultFormatFlag
   },
   Effect.fnUntraced(function*({ dryRun, format, to }) {

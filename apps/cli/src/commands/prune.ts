@@ -10,15 +10,15 @@ import {
   requireOutput,
   setting,
   sourceOfDestination,
+  switchFlag,
   textFlag,
   usage,
   wholeNumber
 } from "@payments/program"
 import { Effect } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Command } from "effect/cli"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
-/** `payments prune`. */
 export const pruneCommand = Command.make(
   "prune",
   {
@@ -43,10 +43,7 @@ export const pruneCommand = Command.make(
       "NUMBER",
       "in a folder of files, keep so many snapshots of a list before the last one; default: that of the source"
     ),
-    dryRun: Flag.Boolean("dry-run").pipe(
-      Flag.withDescription("remove nothing, and print what would be removed"),
-      Flag.withDefault(false)
-    ),
+    dryRun: switchFlag("dry-run", "remove nothing, and print what would be removed"),
     format: resultFormatFlag
   },
   Effect.fnUntraced(function*({ dryRun, format, from, ...given }) {

@@ -10,7 +10,6 @@ import { resourceFlag } from "./changes.ts"
 /** The largest number of rows that one read of the destination returns. */
 const batchSize = 500
 
-/** `payments quarantine`. */
 export const quarantineCommand = Command.make(
   "quarantine",
   { from: fromFlag, resource: resourceFlag, format: rowFormatFlag },

@@ -20,6 +20,7 @@ import {
   fromDestinationIfAny,
   fromFlag,
   setting,
+  switchFlag,
   textFlag,
   usage,
   wholeNumber
@@ -42,13 +43,9 @@ import {
 import { valueText } from "../output/ValueText.ts"
 import { logWrapped } from "../output/Wrapped.ts"
 
-const booleanFlag = (name: string, description: string) =>
-  Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withDefault(false))
-
 /** How many groups a terminal shows unless `--top` says more. */
 const defaultTop = 20
 
-/** `payments query`. */
 export const queryCommand = Command.make(
   "query",
   {
@@ -73,11 +70,11 @@ export const queryCommand = Command.make(
       "NUMBER",
       `of a question: only this many groups, the largest amounts first; without it a terminal shows ${defaultTop} groups, or all if time orders them`
     ),
-    chart: booleanFlag("chart", "draw the first column of numbers: bars, or a line over many days"),
+    chart: switchFlag("chart", "draw the first column of numbers: bars, or a line over many days"),
     html: textFlag("html", "FILE", "write a page with a chart and a table, to send and to print"),
     svg: textFlag("svg", "FILE", "write the chart as an SVG file, to paste into a report"),
-    tables: booleanFlag("tables", "print the tables and columns, what they mean, and which values the copy has"),
-    questions: booleanFlag("questions", "print the questions"),
+    tables: switchFlag("tables", "print the tables and columns, what they mean, and which values the copy has"),
+    questions: switchFlag("questions", "print the questions"),
     format: rowFormatFlag
   },
   Effect.fnUntraced(
@@ -174,7 +171,6 @@ export const queryCommand = Command.make(
   ])
 )
 
-/** The flags that say what is printed. */
 interface Outputs {
   readonly chart: boolean
   readonly html: string | undefined
@@ -184,7 +180,6 @@ interface Outputs {
 
 const isDrawn = ({ chart, html, svg }: Outputs): boolean => chart || html !== undefined || svg !== undefined
 
-/** A question with the values of its parameters. */
 interface Asked {
   readonly destination: Destination.StoredDestination
   readonly question: Questions.Question

@@ -15,7 +15,6 @@ import { DateTime, Effect } from "effect"
 import { Command } from "effect/cli"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
-/** `payments restored`. */
 export const restoredCommand = Command.make(
   "restored",
   {

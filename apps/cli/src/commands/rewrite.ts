@@ -1,23 +1,27 @@
 /** `payments rewrite`: carries the source's rule for personal data out over everything that a destination has. */
 import { Destination, type FieldChange, previewRewrite, rewrite } from "@payments/copy"
-import { checkAll, chosenBoundTo, chosenPersonal, fromDestination, requireOutput, toFlag } from "@payments/program"
+import {
+  checkAll,
+  chosenBoundTo,
+  chosenPersonal,
+  fromDestination,
+  requireOutput,
+  switchFlag,
+  toFlag
+} from "@payments/program"
 import { Effect, Stream } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Command } from "effect/cli"
 import { leftAfter, logLeft } from "../output/LeftAfterRedaction.ts"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 import { type Column, columnsOfCells, numberCell, printRows } from "../output/Rows.ts"
 import { logWrapped } from "../output/Wrapped.ts"
 import { redactionProgress } from "../progress/RedactionProgress.ts"
 
-/** `payments rewrite`. */
 export const rewriteCommand = Command.make(
   "rewrite",
   {
     to: toFlag(),
-    dryRun: Flag.Boolean("dry-run").pipe(
-      Flag.withDescription("rewrite nothing, and print the fields whose action changes"),
-      Flag.withDefault(false)
-    ),
+    dryRun: switchFlag("dry-run", "rewrite nothing, and print the fields whose action changes"),
     format: resultFormatFlag
   },
   Effect.fnUntraced(function*({ dryRun, format, to }) {

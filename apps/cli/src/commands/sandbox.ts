@@ -8,6 +8,7 @@ import {
   optionalFlag,
   print,
   rangeFlag,
+  switchFlag,
   usage,
   wholeNumberFlag
 } from "@payments/program"
@@ -18,7 +19,6 @@ import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
 const portFlag = (name: string) => wholeNumberFlag(name, 0, 65_535)
 
-/** `payments sandbox`. */
 export const sandboxCommand = Command.make(
   "sandbox",
   {
@@ -45,10 +45,7 @@ export const sandboxCommand = Command.make(
         Flag.withDescription("the faults: calm, flaky, throttled, hostile, outage, drift, or faults as JSON")
       )
     ),
-    live: Flag.Boolean("live").pipe(
-      Flag.withDefault(false),
-      Flag.withDescription("records appear, change and vanish while they are listed")
-    ),
+    live: switchFlag("live", "records appear, change and vanish while they are listed"),
     speed: optionalFlag(
       rangeFlag("speed", 0, 1_000_000).pipe(
         Flag.withDescription("with --live: virtual hours per hour, 0 to 1000000; default 60")
@@ -98,10 +95,7 @@ export const sandboxCommand = Command.make(
         Flag.withDescription("with --control-port: the address to listen on; default 127.0.0.1")
       )
     ),
-    log: Flag.Boolean("log").pipe(
-      Flag.withDefault(false),
-      Flag.withDescription("log each request on stderr, as a line of JSON without keys or values")
-    ),
+    log: switchFlag("log", "log each request on stderr, as a line of JSON without keys or values"),
     format: resultFormatFlag
   },
   Effect.fnUntraced(function*(input) {

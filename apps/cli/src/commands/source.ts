@@ -7,13 +7,14 @@ import {
   quotedWord,
   requireOutput,
   SourceFlag,
+  switchFlag,
   textFlag,
   usage,
   variableText
 } from "@payments/program"
 import { addSource, removeSource } from "@payments/program/sources"
 import { Effect, Redacted, Stdio, Stream, Terminal } from "effect"
-import { Argument, Command, Flag, Prompt } from "effect/cli"
+import { Argument, Command, Prompt } from "effect/cli"
 import { resolve } from "node:path"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
@@ -31,10 +32,7 @@ const addCommand = Command.make(
     invoicesBaseUrl: textFlag("invoices-base-url", "URL", "address of invoices, without /v1; default: --base-url"),
     account: textFlag("account", "NAME", "a name for the account whose data this is"),
     to: textFlag("to", "DESTINATION", Destination.forms("options")),
-    keyStdin: Flag.Boolean("key-stdin").pipe(
-      Flag.withDescription("read the key from standard input"),
-      Flag.withDefault(false)
-    ),
+    keyStdin: switchFlag("key-stdin", "read the key from standard input"),
     keyCommand: textFlag("key-command", "COMMAND", "the command that prints the key, such as \"pass show payments\""),
     keyFile: textFlag("key-file", "FILE", "a file that contains the key"),
     keyEnv: textFlag("key-env", "NAME", "the environment variable that contains the key"),
@@ -117,7 +115,6 @@ const removeCommand = Command.make(
   ])
 )
 
-/** `payments source`. */
 export const sourceCommand = Command.make("source").pipe(
   Command.withDescription("Add sources to the sources file, or remove them; config shows them"),
   Command.withShortDescription("Add sources to the sources file, or remove them"),
@@ -158,7 +155,6 @@ const destinationText = Effect.fnUntraced(function*(text: string) {
 const argumentsOf = (command: string): ReadonlyArray<string> =>
   /^[\w@%+=:,./ -]+$/.test(command) ? command.trim().split(/ +/) : ["sh", "-c", command]
 
-/** Reads the key from standard input. */
 const keyOfInput = Effect.gen(function*() {
   const { stdin } = yield* Stdio.Stdio
   let text = ""
@@ -196,7 +192,6 @@ const promptForKey = (name: string) =>
     (canAsk) => canAsk ? asked(Prompt.Hidden({ message: `API key of ${printable(name)}:` })) : Effect.fail(usage(noKey))
   )
 
-/** Asks a question on the terminal. */
 const asked = Effect.fnUntraced(function*<A>(question: Prompt.Prompt<A>) {
   const stdio = yield* Stdio.Stdio
   const terminal = yield* Terminal.Terminal

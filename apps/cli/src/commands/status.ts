@@ -33,17 +33,17 @@ import {
   requireOutput,
   setting,
   sourcesOfDestinations,
+  switchFlag,
   textFlag
 } from "@payments/program"
 import type { LoadedSource } from "@payments/program/sources"
 import { DateTime, Duration, Effect, Result, Stream } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Command } from "effect/cli"
 import { type Column, logOmitted, lookOf, printRows, rowFormatFlag } from "../output/Rows.ts"
 import type * as Table from "../output/Table.ts"
 import type * as TextWidth from "../output/TextWidth.ts"
 import { resourceFlag } from "./changes.ts"
 
-/** A list with its age. */
 interface ListStatus extends ListFreshness {
   /** The list's name, after the name of its source if several sources are shown. */
   readonly label: string
@@ -58,16 +58,12 @@ interface ListStatus extends ListFreshness {
   readonly isRewriting: boolean
 }
 
-/** `payments status`. */
 export const statusCommand = Command.make(
   "status",
   {
     from: fromFlag,
     maxAge: textFlag("max-age", "DURATION", "exit with code 12 if a list is older, such as 24h"),
-    failOnHeldBack: Flag.Boolean("fail-on-held-back").pipe(
-      Flag.withDescription("exit with code 10 if the last full scan of a list held rows back"),
-      Flag.withDefault(false)
-    ),
+    failOnHeldBack: switchFlag("fail-on-held-back", "exit with code 10 if the last full scan of a list held rows back"),
     resource: resourceFlag,
     format: rowFormatFlag
   },
@@ -147,7 +143,6 @@ const chosenDestinations = Effect.fnUntraced(function*(from: string | undefined)
   )
 })
 
-/** Reads the lists of a destination. */
 const statusesOf = Effect.fnUntraced(function*(
   resource: ReadonlyArray<Lists.AnyList>,
   flag: Duration.Duration | undefined,

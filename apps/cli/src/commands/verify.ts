@@ -24,10 +24,11 @@ import {
   print,
   type ProgramError,
   requireOutput,
+  switchFlag,
   terminalWidth
 } from "@payments/program"
 import { Effect, Layer } from "effect"
-import { Command, Flag } from "effect/cli"
+import { Command } from "effect/cli"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
 /** Makes the command. `api` is the service for `--against-api`. */
@@ -36,10 +37,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
     "verify",
     {
       from: fromFlag,
-      againstApi: Flag.Boolean("against-api").pipe(
-        Flag.withDescription("also read the lists again and compare each record"),
-        Flag.withDefault(false)
-      ),
+      againstApi: switchFlag("against-api", "also read the lists again and compare each record"),
       format: resultFormatFlag
     },
     Effect.fnUntraced(function*({ againstApi, format, from }) {
@@ -103,7 +101,6 @@ const nothingExported = new CommandExit({
   problem: "nothing has been exported into the destination. Export into it first."
 })
 
-/** Prints lines, wrapped for the terminal. */
 const printWrapped = Effect.fnUntraced(function*(lines: ReadonlyArray<string>) {
   const width = yield* terminalWidth
   const { wrapWords } = yield* Effect.promise(() => import("../output/TextWidth.ts"))

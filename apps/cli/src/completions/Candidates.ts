@@ -6,7 +6,6 @@ import { Effect } from "effect"
 import type { Completions } from "effect/cli"
 import { type Candidate, type Context, filesOf, type Values, valuesOf } from "./Values.ts"
 
-/** The commands and their flags. */
 export interface CommandTree {
   readonly root: Completions.CommandDescriptor
   /** The flags that every command accepts. */
@@ -17,7 +16,6 @@ export interface CommandTree {
 interface Place {
   readonly command: Completions.CommandDescriptor
   readonly context: Context
-  /** The flag whose value the word at the cursor is. */
   readonly flag: Completions.FlagDescriptor | undefined
   readonly hasOnlyOperands: boolean
 }

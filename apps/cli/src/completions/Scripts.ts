@@ -4,9 +4,7 @@
  * `:continues` for no space after the word. A script never evaluates what was typed.
  */
 
-/** The shells. */
 export const shells = ["bash", "zsh", "fish"] as const
-/** {@inheritDoc shells} */
 export type Shell = typeof shells[number]
 
 const bash = String.raw`# Completions of payments for bash. To load them now:  source <(payments completions bash)
@@ -79,5 +77,4 @@ end
 complete --command payments --no-files --arguments '(__payments_candidates)'
 `
 
-/** The script of each shell. */
 export const scripts: { readonly [S in Shell]: string } = { bash, zsh, fish }

@@ -4,13 +4,11 @@ import { Lists } from "@payments/core"
 import { sourceNames } from "@payments/program/sources"
 import { Effect, type FileSystem } from "effect"
 
-/** A word, and what it means. */
 export interface Candidate {
   readonly value: string
   readonly description?: string | undefined
 }
 
-/** The values of a word. */
 export interface Values {
   readonly candidates: ReadonlyArray<Candidate>
   /** The shell adds the names of files after this text. */
@@ -27,7 +25,6 @@ export interface Context {
   readonly flags: ReadonlyMap<string, string>
 }
 
-/** File names after a text. */
 export const filesOf = (prefix: string): Values => ({ candidates: [], files: { prefix } })
 
 const nothing: Values = { candidates: [] }
@@ -72,7 +69,6 @@ const fields: ValuesOf = ({ path }, word) => {
   }
 }
 
-/** A field with an operator and a value after it. */
 const condition: ValuesOf = ({ path }) => ({
   candidates: fieldPaths(path[0]).map((value) => ({ value })),
   continues: true

@@ -10,7 +10,6 @@ import { Effect, Equal, FileSystem, Path, Schema } from "effect"
 
 /** What a run appends to the file of `--output`. Another file would be cut; other records would not fit those in the file. */
 const SavedOutput = Schema.Struct({
-  /** The real path of the file. */
   path: Schema.String,
   format: Schema.String,
   /** The names of each field of `--fields`, or null for those of the format. */
@@ -30,14 +29,12 @@ const SavedListing = Schema.Struct({
   cursor: Schema.NullOr(Schema.String),
   /** Ids of the records of the page at the cursor that were printed. */
   printed: Schema.Array(Schema.String),
-  /** Whether the listing reached the end of the list. */
   done: Schema.Boolean,
   /** The length of the file of `--output` at this position, in bytes; absent without `--output`. */
   outputBytes: Schema.optionalKey(Schema.Int),
   /** Absent without `--output`, and in the file of an earlier version. */
   output: Schema.optionalKey(SavedOutput)
 })
-/** The saved position of a listing. */
 export interface SavedListing extends Schema.Schema.Type<typeof SavedListing> {}
 
 /** The listing that a run requests. The file must belong to the same listing. */

@@ -43,7 +43,6 @@ const inexact = (name: string) =>
     `${name} would round a number beyond 2^53 or with decimal places. Export the list and use payments query`
   )
 
-/** Returns the value of a number's text. */
 const valueOf = (text: string): number | SpelledNumber => {
   const number = exactNumber(text)
   return number !== undefined && String(number) === text ? number : new SpelledNumber(text)
@@ -155,7 +154,6 @@ const sorted = (name: string) => (values: Value, reference?: Value): Value =>
 const typeOf = (value: Value): string =>
   value === null ? "null" : isNumeric(value) ? "number" : Array.isArray(value) ? "array" : typeof value
 
-/** Returns the JSON text of a value. */
 const jsonOf = (value: Value): string => JSON.stringify(value) ?? "null"
 
 /** The operators and functions that never round, by name. An expression cannot call the operators, whose names have a space. */
@@ -297,7 +295,6 @@ const exact = (node: Node): Node => {
 const exactChild = (child: unknown): unknown =>
   typeof child === "object" && child !== null && "type" in child ? exact(child as Node) : child // only nodes have a type
 
-/** The functions that a tree calls. */
 const calledIn = (node: unknown): ReadonlyArray<string> => {
   if (typeof node !== "object" || node === null) return []
   if ("type" in node && node.type === "Literal") return []
@@ -321,7 +318,6 @@ export interface JsonResult {
   readonly elements: ReadonlyArray<string>
 }
 
-/** An expression that is ready to run. */
 export interface JsonQuery {
   readonly expression: string
   /** Runs the expression on the texts of all records. Throws a {@link JsonQueryError}. */

@@ -26,7 +26,6 @@ import { describe, type Ending, makeListingOutput } from "./ListingOutput.ts"
 import { type ListingState, type PageRules, startState, takePage } from "./ListingState.ts"
 import { CollectedLimit, type Selection } from "./Selection.ts"
 
-/** What to read and to print. */
 export interface ListingInput {
   readonly filters: { readonly [field: string]: string | undefined }
   readonly limit: number | undefined
@@ -51,7 +50,6 @@ const patienceAfterPage = Duration.minutes(1)
 /** Records per page of a listing that does not read to the end. */
 export const pageSize = { default: 20 } as const
 
-/** Reads the list and prints its records. */
 export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input: ListingInput) {
   const listing = yield* openListing(list, input)
   if (listing === undefined) return yield* logLine(listIsComplete)
@@ -68,7 +66,6 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
   }
 })
 
-/** A running listing. */
 interface Listing extends Effect.Success<ReturnType<typeof prepare>> {
   readonly output: Effect.Success<ReturnType<typeof makeListingOutput>>
   readonly rules: PageRules

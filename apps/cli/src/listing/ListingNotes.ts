@@ -10,7 +10,6 @@ import type { Ending } from "./ListingOutput.ts"
 import type { ListingState } from "./ListingState.ts"
 import type { Selection } from "./Selection.ts"
 
-/** What is said of a listing. */
 export interface ListingReport {
   readonly list: Lists.AnyList
   readonly input: {
@@ -33,7 +32,6 @@ export interface ListingReport {
 
 const listed = new Intl.ListFormat("en-GB")
 
-/** Returns how the listing ended. */
 export const endingOf = (report: ListingReport, error: Ending["error"]): Ending => {
   const { input: { selection }, isShown, repeated, state } = report
   return {

@@ -22,11 +22,9 @@ import { wrapped } from "../output/Wrapped.ts"
 /** The formats of a listing, in the order of its help. */
 export const formats = ["table", "json", "ndjson", "csv"] as const satisfies ReadonlyArray<RowFormat>
 
-/** How a listing ended. */
 export interface Ending {
   /** The cursor of the next page, or of a page that was printed in part; null at the start and at the end. */
   readonly cursor: string | null
-  /** Whether the listing reached the end of the list. */
   readonly complete: boolean
   /** The command that continues the listing, if it is not complete. */
   readonly next: Next | undefined
@@ -36,19 +34,15 @@ export interface Ending {
   readonly printedOfPage: number
   /** How many records are repeated: the service returned them more than once. Known if the listing keeps the records. */
   readonly repeated: number
-  /** The error that stopped the listing. */
   readonly error?: { readonly reason: string; readonly message: string } | undefined
 }
 
-/** Writes the records of one listing. */
 export interface ListingOutput {
   /** Prints the exact texts of records. Ends the command if the reader of stdout has closed it. */
   readonly records: (texts: ReadonlyArray<string>) => Effect.Effect<void, CommandExit>
-  /** Ends the document. */
   readonly end: (ending: Ending) => Effect.Effect<void>
 }
 
-/** What is printed of a list, and where. */
 interface OutputOptions {
   readonly format: RowFormat
   /** The fields to print; by default those of the format. */
@@ -59,7 +53,6 @@ interface OutputOptions {
   readonly isContinued: boolean
 }
 
-/** Makes the output of the records of a list. */
 export const makeListingOutput = Effect.fnUntraced(function*(
   list: Lists.AnyList,
   { fields, file, format, isContinued }: OutputOptions
@@ -179,7 +172,6 @@ export const endingMembers = (
     error
   }).slice(1, -1)
 
-/** Returns the `error` member of a JSON document. */
 export const describe = (error: PaymentsError) => ({
   reason: error.reason._tag,
   message: error.message,

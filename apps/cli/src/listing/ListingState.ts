@@ -5,7 +5,6 @@ import { fieldReader } from "../output/PrintedRecord.ts"
 import type { ListedRecord } from "./ListedRecords.ts"
 import { type Condition, meets } from "./Where.ts"
 
-/** The state of a listing. */
 export interface ListingState {
   /** Pages read, including empty ones. */
   readonly pages: number
@@ -30,7 +29,6 @@ export interface ListingState {
   readonly unseen: ReadonlySet<FieldPath>
 }
 
-/** The state before the first page. */
 export const startState = (
   { cursor, printedOfPage, unseen }: Pick<ListingState, "cursor" | "printedOfPage" | "unseen">
 ): ListingState => ({
@@ -47,16 +45,13 @@ export const startState = (
   unseen
 })
 
-/** Which records of a page are printed. */
 export interface PageRules {
   readonly conditions: ReadonlyArray<Condition>
-  /** The most records to read. */
   readonly max: number | undefined
   /** The documented paths, and whether they are objects, if only those fields have a column. */
   readonly documented: ReadonlyMap<string, boolean> | undefined
 }
 
-/** A page: its records, and the cursor of the next one. */
 interface ListedPage {
   readonly records: ReadonlyArray<ListedRecord>
   readonly next: string | null

@@ -57,10 +57,8 @@ const request = (child: ChildProcess, message: Request) =>
         : Effect.succeed(response)
   )
 
-/** The characters of a batch. */
 const batchCharacters = 4_000_000
 
-/** Runs the expression on the texts of all records. */
 export const runJsonQuery = Effect.fnUntraced(
   function*(
     { expression }: JsonQuery,

@@ -16,7 +16,6 @@ import { type Condition, conditionSyntax, parseCondition } from "./Where.ts"
 export interface Selection {
   /** The fields to print, or undefined for those of the format. */
   readonly fields: ReadonlyArray<FieldPath> | undefined
-  /** The conditions that a record must meet. */
   readonly conditions: ReadonlyArray<Condition>
   readonly sort: ReadonlyArray<SortKey>
   readonly query: JsonQuery | undefined
@@ -59,7 +58,6 @@ export const selectionFlags = (list: Lists.AnyList) => ({
   )
 })
 
-/** The texts of the flags. */
 interface Given {
   readonly fields: string | undefined
   readonly where: ReadonlyArray<string>
@@ -86,7 +84,6 @@ export const stdinValues = (where: ReadonlyArray<string>): ReadonlyArray<string>
     condition !== undefined && "value" in condition && !condition.isText ? [condition.value] : []
   )
 
-/** Parses and checks the flags. */
 export const selectionOf = (list: Lists.AnyList, given: Given) =>
   checkAll({
     fields: Effect.tap(

@@ -3,7 +3,6 @@ import { type FieldPath, readPath } from "@payments/copy"
 import { compareNumbers, isNumber } from "@payments/core"
 import { plainText, type ReadField } from "../output/PrintedRecord.ts"
 
-/** A field to sort by. */
 export interface SortKey {
   readonly path: FieldPath
   readonly isDescending: boolean

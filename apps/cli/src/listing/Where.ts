@@ -6,7 +6,6 @@ import { plainText, type ReadField } from "../output/PrintedRecord.ts"
 /** The operators, the longer ones first. */
 const operators = ["!=", "<=", ">=", "==", "=", "<", ">", "~"] as const
 
-/** A condition on a field. */
 export type Condition =
   | { readonly path: FieldPath; readonly operator: "present" | "absent" }
   | {
@@ -21,7 +20,6 @@ export type Condition =
 export const conditionSyntax =
   "FIELD OPERATOR VALUE such as 'amount>=1000' or 'status!=paid'; the operators are = != < <= > >= and ~ (contains). FIELD alone: has a value; !FIELD: has none"
 
-/** Parses a condition. Returns undefined if the text is none. */
 export const parseCondition = (text: string): Condition | undefined => {
   const isNegated = /^\s*!/.test(text)
   const found = readPath(text, isNegated ? text.indexOf("!") + 1 : 0)
@@ -36,7 +34,6 @@ export const parseCondition = (text: string): Condition | undefined => {
   return value === undefined ? undefined : { path, operator: operator === "==" ? "=" : operator, value, isText }
 }
 
-/** Whether the record with these fields meets the condition. */
 export const meets = (condition: Condition, read: ReadField): boolean => {
   const json = read(condition.path)
   switch (condition.operator) {

@@ -8,13 +8,11 @@ import { Effect } from "effect"
 import { jsonText, type Look, makeRowWriter, numberCell, type RowWriter, type Shape, shownAs } from "./Rows.ts"
 import type * as TextWidth from "./TextWidth.ts"
 
-/** The counts of a list. */
 export interface ComparedList extends ListComparison {
   readonly list: string
   readonly totalsDiffer: boolean
 }
 
-/** One side of a comparison. */
 export interface Side {
   readonly destination: string
   /** The change after which the rows are compared; undefined for the rows as they are. */
@@ -23,7 +21,6 @@ export interface Side {
   readonly generation?: string | undefined
 }
 
-/** Formats the parts of a comparison as text. */
 export interface DiffFormatter {
   readonly head: (a: Side, b: Side) => string
   readonly totals: (totals: ReadonlyArray<TotalDifference>) => string
@@ -32,7 +29,6 @@ export interface DiffFormatter {
   readonly end: (lists: ReadonlyArray<ComparedList>, isComplete: boolean) => string
 }
 
-/** Makes the formatter. */
 export const makeDiffFormatter = (look: Look): Effect.Effect<DiffFormatter> => {
   if (look.format === "json") return Effect.succeed(json(shownAs(look)))
   return look.format === "table"

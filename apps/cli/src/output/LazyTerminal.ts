@@ -2,7 +2,6 @@
 import * as NodeTerminal from "@effect/platform-node/NodeTerminal"
 import { Effect, Layer, Scope, Terminal } from "effect"
 
-/** {@inheritDoc LazyTerminal.ts} */
 export const layer: Layer.Layer<Terminal.Terminal> = Layer.effect(
   Terminal.Terminal,
   Effect.gen(function*() {

@@ -14,7 +14,6 @@ export interface Left {
   readonly rendered: boolean
 }
 
-/** Returns what is left to do. */
 export const leftAfter = Effect.fnUntraced(
   function*(destination: Destination.StoredDestination, { consumerStates }: Pick<Maintenance, "consumerStates">) {
     const { place, rendered } = Destination.operations(destination)

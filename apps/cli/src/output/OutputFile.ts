@@ -9,7 +9,6 @@ import { Effect } from "effect"
 import { closeSync, constants, fstatSync, fsyncSync, ftruncateSync, openSync, statSync, writeSync } from "node:fs"
 import { resolve } from "node:path"
 
-/** An open file. */
 export interface OutputFile {
   /** Whether the file had no records when it was opened. */
   readonly isNew: boolean

@@ -19,13 +19,11 @@ const digitsOf = (cell: Cell | undefined): bigint | null => {
   return /^-?\d+$/.test(text) ? BigInt(text) : null
 }
 
-/** Returns the total of no group. */
 export const emptyTotal = ({ by }: Questions.Question, columns: ReadonlyArray<string>): Total => {
   const names = new Set(by.map(Questions.columnOf))
   return { groups: 0, sums: columns.map((name) => names.has(name) ? undefined : null) }
 }
 
-/** Adds the row of a group. */
 export const addRow = ({ groups, sums }: Total, row: Cells): Total => ({
   groups: groups + 1,
   sums: sums.map((sum, column) => {

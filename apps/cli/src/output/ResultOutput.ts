@@ -4,10 +4,8 @@ import { print } from "@payments/program"
 import { Effect, Stdio } from "effect"
 import { Flag } from "effect/cli"
 
-/** The formats of a result. */
 export type ResultFormat = "text" | "json"
 
-/** The format of a result. */
 export const resultFormatFlag = Flag.Literals("format", ["text", "json"]).pipe(
   Flag.withDescription("json: one document, and errors as JSON; default: text"),
   Flag.withDefault<ResultFormat>("text")

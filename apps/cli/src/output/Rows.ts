@@ -9,9 +9,7 @@ import { Flag } from "effect/cli"
 import type * as Table from "./Table.ts"
 import { logWrapped } from "./Wrapped.ts"
 
-/** The formats of rows. */
 export const rowFormats = ["table", "csv", "json", "ndjson"] as const
-/** {@inheritDoc rowFormats} */
 export type RowFormat = typeof rowFormats[number]
 
 /** The format of rows. The default depends on whether stdout is a terminal. */
@@ -28,7 +26,6 @@ export interface Look {
   readonly style: Table.TableStyle
 }
 
-/** Returns how rows look on stdout. */
 export const lookOf = Effect.fnUntraced(function*(wanted: RowFormat | undefined) {
   const onTerminal = yield* (yield* Stdio.Stdio).stdoutIsTerminal
   const look: Look = {
@@ -45,7 +42,6 @@ export const shownAs = ({ style }: Look): (text: string) => string => style.onTe
 /** The cells of a row whose columns are known only when the program runs. */
 export type Cells = ReadonlyArray<Cell>
 
-/** The head of a column. */
 export interface Heading extends Table.Column {
   /** Whether a table omits the column, because only programs need it. */
   readonly hidden?: boolean
@@ -62,10 +58,8 @@ export interface Column<Row> extends Heading {
 export const columnsOfCells = (headings: ReadonlyArray<Heading>): ReadonlyArray<Column<Cells>> =>
   headings.map((heading, index) => ({ ...heading, of: (row) => row[index] ?? null }))
 
-/** A cell with an exact number. */
 export const numberCell = (number: number): Cell => ({ json: String(number) })
 
-/** What is written of rows. */
 export interface Shape<Row> {
   readonly columns: ReadonlyArray<Heading>
   readonly cells: (row: Row) => Cells
@@ -79,7 +73,6 @@ export interface Shape<Row> {
   readonly isContinued?: boolean
 }
 
-/** Formats rows as text. */
 export interface RowWriter<Row> {
   /** Formats the next rows. What precedes all rows comes with the first call, in a document of items with the first row. */
   readonly rows: (rows: ReadonlyArray<Row>) => string
@@ -89,7 +82,6 @@ export interface RowWriter<Row> {
   readonly omittedColumns: () => ReadonlyArray<string>
 }
 
-/** Makes the writer of rows. */
 export const makeRowWriter = <Row>(shape: Shape<Row>, look: Look): Effect.Effect<RowWriter<Row>> =>
   makers[look.format](shape, look)
 
@@ -143,7 +135,6 @@ const jsonOf = <Row>({ cells, columns, json }: Shape<Row>, look: Look): (row: Ro
   return (row) => toOutput(`{${cells(row).map((cell, index) => `${names[index]}:${jsonText(cell)}`).join(",")}}`)
 }
 
-/** Returns the JSON text of a cell. */
 export const jsonText = (cell: Cell): string =>
   cell === null ? "null" : typeof cell === "string" ? JSON.stringify(cell) : cell.json
 
@@ -223,7 +214,6 @@ const makers: {
   readonly [format in RowFormat]: <Row>(shape: Shape<Row>, look: Look) => Effect.Effect<RowWriter<Row>>
 } = { table: tableWriter, csv: csvWriter, json: jsonWriter, ndjson: ndjsonWriter }
 
-/** What is printed besides rows. */
 interface Notes<E, R> {
   /** Printed on stderr if there are no rows. */
   readonly empty: string

@@ -11,7 +11,6 @@ import { grouped } from "@payments/program"
 import { colored } from "./StateColor.ts"
 import { truncateTo, widthOf, wrapTo } from "./TextWidth.ts"
 
-/** A column of a table. */
 export interface Column {
   readonly name: string
   readonly align?: "left" | "right"
@@ -32,7 +31,6 @@ export interface Column {
   readonly details?: (cell: string) => ReadonlyArray<string>
 }
 
-/** A table that is printed batch by batch. */
 export interface Table {
   /** Formats these rows, with a header if the widths are new. Each row has a cell for each column. */
   readonly print: (rows: ReadonlyArray<ReadonlyArray<string>>) => string
@@ -40,11 +38,9 @@ export interface Table {
   readonly omittedColumns: () => ReadonlyArray<string>
 }
 
-/** How a table looks. */
 export interface TableStyle {
   /** Whether people read the table on a terminal. Otherwise a program may read it, so digits are not grouped. */
   readonly onTerminal: boolean
-  /** Whether states have colours. */
   readonly colors: boolean
 }
 
@@ -153,7 +149,6 @@ const linesOf = (
     readonly columns: ReadonlyArray<Column>
     /** The widths of the columns that fit. */
     readonly widths: ReadonlyArray<number>
-    /** The width of the terminal. */
     readonly width: number
     readonly style: TableStyle
   }

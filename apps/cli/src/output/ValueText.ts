@@ -13,7 +13,6 @@ const largestValue = 16 * 1024
 /** Whether the argument names stdin. A process can read only one value from stdin. */
 export const isStdin = (text: string): boolean => text === "@-"
 
-/** How many lines a value may have. */
 export type Lines = "one" | "any"
 
 /** Returns the value that an argument gives or names. The error names the flag or argument `name`. */

@@ -29,12 +29,10 @@ const longestFields = 1000
 /** The size if the terminal does not report one. */
 const defaultSize = { columns: 80, rows: 24 } as const
 
-/** A change, as far as the table shows it. */
 interface ShownChange extends Pick<ChangeRow, "seq" | "list" | "kind" | "id" | "at"> {
   readonly fields: string
 }
 
-/** What the screen shows. */
 export interface LiveState {
   readonly location: string
   /** The newest changes, the newest last. */
@@ -43,7 +41,6 @@ export interface LiveState {
   lists: ReadonlyArray<Pick<ListFreshness, "list" | "completeScan">>
 }
 
-/** Starts without changes. */
 export const startLive = (location: string): LiveState => ({
   location,
   newest: [],
@@ -51,7 +48,6 @@ export const startLive = (location: string): LiveState => ({
   lists: []
 })
 
-/** Adds changes. */
 export const addChanges = (state: LiveState, rows: ReadonlyArray<ChangeRow>): void => {
   for (const { kind } of rows) state.counts[kind]++
   const shown = rows.slice(-mostRows).map((row): ShownChange => {

@@ -63,7 +63,6 @@ export const makeProgress = Effect.fnUntraced(function*(sink: Sink["Service"], i
   return { onEvent, during, startEvents }
 })
 
-/** What happens at each kind of event. */
 type Handlers = {
   readonly [Tag in ScanEvent["_tag"]]: (
     event: Extract<ScanEvent, { readonly _tag: Tag }>,

@@ -2,7 +2,6 @@
 import { ageText, counted, grouped } from "@payments/program"
 import { Duration } from "effect"
 
-/** What is known about the progress of a list. */
 export interface ListProgress {
   readonly label: string
   hasParts: boolean
@@ -13,14 +12,12 @@ export interface ListProgress {
   /** The number of waits before a page was requested again, and their total duration. */
   waits: number
   waitedMs: number
-  /** The end of the current wait. */
   waitsUntil: number | undefined
   state: "running" | "done" | "failed"
   /** The records at earlier moments, the oldest first. */
   readonly samples: Array<{ readonly at: number; readonly records: number }>
 }
 
-/** Starts the progress of a list. */
 export const startProgress = (label: string): ListProgress => ({
   label,
   hasParts: false,
@@ -38,7 +35,6 @@ export const startProgress = (label: string): ListProgress => ({
 const rateMs = 10_000
 const sampleMs = 500
 
-/** Records the number of records at this moment. */
 export const addSample = ({ records, samples }: ListProgress, now: number): void => {
   const last = samples.at(-1)
   if (last !== undefined && now - last.at < sampleMs) return

@@ -40,6 +40,10 @@ export function textFlag(name: string, metavar: string, description: string): Fl
 }
 
 /** A row of the table with a flag. */
+/** A flag without a value, which is false unless it is given. */
+export const switchFlag = (name: string, description: string): Flag.Flag<boolean> =>
+  Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withDefault(false))
+
 type Flagged = Setting & Required<Pick<Setting, "flag">>
 
 /** The flag of a setting. By default, its help is that of the table. It names the variable, too. */
