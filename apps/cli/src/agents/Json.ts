@@ -1,5 +1,6 @@
 /** JSON values for agents: no number is rounded, and every value and every answer has a limit. */
 import type { Cell } from "@payments/copy"
+import { exactNumber } from "@payments/core"
 
 export type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [name: string]: Json }
 
@@ -20,7 +21,7 @@ export const exactValue = (text: string): Json => {
   const value: Json = JSON.parse(
     text,
     (_name, parsed: Json, context?: { readonly source?: string }) =>
-      typeof parsed === "number" ? exactNumber(context?.source ?? String(parsed)) : parsed
+      typeof parsed === "number" ? numberOf(context?.source ?? String(parsed)) : parsed
   )
   return cutTexts(value)
 }
@@ -29,9 +30,10 @@ const isDeep = (value: unknown, levels: number): boolean =>
   typeof value === "object" && value !== null &&
   (levels === 0 || Object.values(value).some((inner) => isDeep(inner, levels - 1)))
 
-const exactNumber = (digits: string): Json => {
-  const value = Number(digits)
-  return String(value) === digits && (!Number.isInteger(value) || Number.isSafeInteger(value)) ? value : digits
+/** Returns the number, or its digits if a reader could spell it otherwise. */
+const numberOf = (digits: string): Json => {
+  const value = exactNumber(digits)
+  return value !== undefined && String(value) === digits ? value : digits
 }
 
 export const cellValue = (cell: Cell): Json =>
@@ -41,7 +43,7 @@ export const cellValue = (cell: Cell): Json =>
     ? cutText(cell)
     : cell.json === "true" || cell.json === "false"
     ? cell.json === "true"
-    : exactNumber(cell.json)
+    : numberOf(cell.json)
 
 /** The mark of a text that was cut. */
 const cutText = (text: string): Json =>

@@ -3,6 +3,7 @@
  * other text for half a second and loses the messages that arrived with it, and does not answer other JSON. A line that is too
  * long is refused, and never kept in memory.
  */
+import { isJsonObject } from "@payments/core"
 import { Effect, Result, Stdio, Stream } from "effect"
 import { McpProtocol } from "effect/ai"
 
@@ -125,18 +126,15 @@ const refusalOf = (line: string): string | undefined => {
     : versionProblem(message)
 }
 
-const isObject = (value: unknown): value is { readonly [name: string]: unknown } =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
-
 /** Parsing rounds integers beyond 2^53, so the response would have another id, which may be that of another request. */
 const isId = (value: unknown): value is string | number =>
   typeof value === "string" ||
   (typeof value === "number" && Number.isFinite(value) && (!Number.isInteger(value) || Number.isSafeInteger(value)))
 
-const idOf = (message: unknown): Id => isObject(message) && isId(message["id"]) ? message["id"] : null
+const idOf = (message: unknown): Id => isJsonObject(message) && isId(message["id"]) ? message["id"] : null
 
 const problemOf = (message: unknown): string | undefined => {
-  if (!isObject(message)) return invalid("a message is an object")
+  if (!isJsonObject(message)) return invalid("a message is an object")
   const id = idOf(message)
   if ("id" in message && id === null) {
     return invalid("an id is a text or a number, and a whole number is at most 2^53 - 1")
@@ -153,7 +151,7 @@ const problemOf = (message: unknown): string | undefined => {
  * (https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation).
  */
 const versionProblem = (message: unknown): string | undefined => {
-  if (!isObject(message) || message["method"] !== "initialize" || !isObject(message["params"])) return undefined
+  if (!isJsonObject(message) || message["method"] !== "initialize" || !isJsonObject(message["params"])) return undefined
   const requested = message["params"]["protocolVersion"]
   if (typeof requested !== "string" || versions.includes(requested)) return undefined
   const isNewer = /^\d{4}-\d{2}-\d{2}$/.test(requested) && versions.every((version) => requested > version)

@@ -133,16 +133,17 @@ const columnsOf = (
   width: number
 ): ReadonlyArray<FieldColumn> => {
   const amounts = Lists.amountFields(list)
-  return fields.map((path): FieldColumn => {
-    const { header: name } = path
-    return name === "id"
-      ? { path, name, wholeUpTo: Math.max(longestUnwrappedId, Math.floor(width / 2)) }
-      : amounts.includes(name)
-      ? { path, name, kind: "integer" }
-      : name === "status"
-      ? { path, name, kind: "state" }
-      : { path, name }
-  })
+  return fields.map((path) =>
+    path.header === "id"
+      ? { path, name: "id", wholeUpTo: Math.max(longestUnwrappedId, Math.floor(width / 2)) }
+      : { path, ...headingOf(path.header, amounts) }
+  )
+}
+
+/** Returns the head of the column of a field. Amounts are integers, and a status is a state. */
+export const headingOf = (name: string, amounts: ReadonlyArray<string>): Heading => {
+  if (amounts.includes(name)) return { name, kind: "integer" }
+  return name === "status" ? { name, kind: "state" } : { name }
 }
 
 /** Returns the cell of a field. In a table, null is `null`, the text `null` has quotes, and an absent field is empty. */

@@ -4,10 +4,10 @@ import { Lists, membersOf } from "@payments/core"
 import { printOrEnd } from "@payments/program"
 import { Effect, Stream } from "effect"
 import { plainText } from "../output/PrintedRecord.ts"
-import { columnsOfCells, type Heading, lookOf, printRows, type RowFormat, shownAs } from "../output/Rows.ts"
+import { columnsOfCells, lookOf, printRows, type RowFormat, shownAs } from "../output/Rows.ts"
 import type { CollectedRecords } from "./CollectedRecords.ts"
 import type { JsonQuery } from "./JsonQuery.ts"
-import { type Ending, endingMembers } from "./ListingOutput.ts"
+import { type Ending, endingMembers, headingOf } from "./ListingOutput.ts"
 import { runJsonQuery } from "./RunJsonQuery.ts"
 
 /** Runs the query on the records and prints its result. Without a query, it ends the document without a result. */
@@ -41,9 +41,7 @@ const tableOf = (elements: ReadonlyArray<string>, amounts: ReadonlyArray<string>
   const objects = elements.map(membersOf)
   const names = [...new Set(objects.flatMap((object) => [...object.keys()]))]
   return {
-    columns: names.map((name): Heading =>
-      amounts.includes(name) ? { name, kind: "integer" } : name === "status" ? { name, kind: "state" } : { name }
-    ),
+    columns: names.map((name) => headingOf(name, amounts)),
     rows: objects.map((object) => names.map((name) => cellOf(object.get(name))))
   }
 }
