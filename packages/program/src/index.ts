@@ -42,7 +42,15 @@ export { withCurrentNames } from "./run/OldNames.ts"
 export { handOverSignals, LogLevelFlag, run, teardown } from "./run/RunCommand.ts"
 export { chosenScanOptionsOf, scanFlags } from "./run/ScanFlags.ts"
 export { checkPaths } from "./settings/CheckedPaths.ts"
-export { optionalFlag, rangeFlag, settingFlag, settingFlags, switchFlag, textFlag, wholeNumberFlag } from "./settings/Flags.ts"
+export {
+  optionalFlag,
+  rangeFlag,
+  settingFlag,
+  settingFlags,
+  switchFlag,
+  textFlag,
+  wholeNumberFlag
+} from "./settings/Flags.ts"
 export { duration, interval, type SettingParser, wholeNumber } from "./settings/Parsers.ts"
 export { given as settingGiven, setting, valueGiven, variableText } from "./settings/Setting.ts"
 export { allSettings } from "./settings/SettingTable.ts"
