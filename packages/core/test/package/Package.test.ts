@@ -118,7 +118,7 @@ describe("the packed package", () => {
     assert.strictEqual(manifest.license, "UNLICENSED")
     assert.deepStrictEqual(manifest.engines, { node: `>=${oldestNode.major}.${oldestNode.minor}.0` })
     // The check of Node's version is the only module with a side effect.
-    assert.deepStrictEqual(manifest.sideEffects, ["./dist/internal/NodeVersion.js", "./src/internal/NodeVersion.ts"])
+    assert.deepStrictEqual(manifest.sideEffects, ["./dist/http/NodeVersion.js", "./src/http/NodeVersion.ts"])
     assert.isUndefined(manifest.scripts)
     assert.deepStrictEqual(manifest.exports, {
       ".": "./dist/index.js",
@@ -223,7 +223,7 @@ console.log(JSON.stringify({
 }))
 `
 
-const deep = `export { makeListOperations } from "@payments/core/internal/ListReader"\n`
+const deep = `export { makeListOperations } from "@payments/core/listing/ListReader"\n`
 
 describe("an empty project that installs it", () => {
   const strict = { target: "ES2024", strict: true, exactOptionalPropertyTypes: true, noEmit: true }
@@ -271,7 +271,7 @@ describe("an empty project that installs it", () => {
     })
   })
 
-  it.each(["internal/ListReader", "internal/ListReader.js", "dist/index.js", "src/index.ts", "PaymentsApi"])(
+  it.each(["listing/ListReader", "listing/ListReader.js", "dist/index.js", "src/index.ts", "PaymentsApi"])(
     "cannot import %s",
     async (path) => {
       const { output } = await run(process.execPath, ["-e", `import("@payments/core/${path}")`], consumer)
