@@ -19,9 +19,10 @@ export {
   type Query,
   reasonOf,
   type Session,
-  texts
+  textArray
 } from "./postgres/PostgresClient.ts"
-export { quoted, rateLimitTable } from "./postgres/PostgresSchema.ts"
+export { rateLimitTable } from "./postgres/PostgresSchema.ts"
 export { type PostgresSettings, settingsOf } from "./postgres/PostgresSettings.ts"
 export { parse, type PostgresUrl } from "./postgres/PostgresUrl.ts"
+export { quoted } from "./sql/SqlStatement.ts"
 export type { Row } from "./store/Rows.ts"

@@ -1,6 +1,6 @@
 /** The checks of a cluster's database before a runner joins, and of `payments-worker check`. They write nothing. */
 import { SinkError, SinkReason } from "@payments/copy"
-import { connect, type PostgresSettings, settingsOf, texts } from "@payments/copy/postgres"
+import { connect, type PostgresSettings, settingsOf, textArray } from "@payments/copy/postgres"
 import type { ClusterSettings } from "@payments/program/sources"
 import { Effect } from "effect"
 import { refusePooler } from "./Pooler.ts"
@@ -36,7 +36,7 @@ export const checkDatabase = Effect.fnUntraced(
     const settings = yield* databaseOf(url)
     yield* refusePooler(url)
     const client = yield* connect(settings)
-    const [row] = yield* client.once(query, [texts(tables.map((table) => `${prefix}_${table}`))])
+    const [row] = yield* client.once(query, [textArray(tables.map((table) => `${prefix}_${table}`))])
     const refuse = (reason: SinkReason.SinkReason) => new SinkError({ location: settings.location, reason })
     if (row?.["read_only"] === true) return yield* refuse(new SinkReason.DestinationFailed({ code: "25006" }))
     if (row?.["may_write"] !== true) {

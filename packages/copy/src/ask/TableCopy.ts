@@ -8,10 +8,17 @@ import { Data, Effect, Result, type Scope, Stream } from "effect"
 import * as Destination from "../destination/Destination.ts"
 import type { Numbered } from "../port/Generations.ts"
 import { NotADestination, SinkError } from "../port/Sink.ts"
-import { booleans, connect, integers, type PostgresClient, type Query, texts } from "../postgres/PostgresClient.ts"
-import { quoted } from "../postgres/PostgresSchema.ts"
+import {
+  bigintArray,
+  booleanArray,
+  connect,
+  type PostgresClient,
+  type Query,
+  textArray
+} from "../postgres/PostgresClient.ts"
 import { settingsOf } from "../postgres/PostgresSettings.ts"
 import { parse } from "../postgres/PostgresUrl.ts"
+import { quoted } from "../sql/SqlStatement.ts"
 import { earlierVersion } from "../store/Migrations.ts"
 import { readNumber, readText } from "../store/Rows.ts"
 import type { Snapshot } from "../store/Snapshot.ts"
@@ -325,11 +332,11 @@ const upsert = Effect.fnUntraced(function*(
       ON CONFLICT (list, id) DO UPDATE SET record = coalesce(excluded.record, t.record),
         is_missing = excluded.is_missing, seq = excluded.seq WHERE t.seq < excluded.seq`,
       [
-        texts(some.map(({ list }) => list)),
-        texts(some.map(({ id }) => id)),
-        texts(some.map(({ record = null }) => record)),
-        booleans(some.map(({ isMissing }) => isMissing)),
-        integers(some.map(({ seq }) => seq))
+        textArray(some.map(({ list }) => list)),
+        textArray(some.map(({ id }) => id)),
+        textArray(some.map(({ record = null }) => record)),
+        booleanArray(some.map(({ isMissing }) => isMissing)),
+        bigintArray(some.map(({ seq }) => seq))
       ]
     )
   }
@@ -346,5 +353,5 @@ const setPositions = (
     `INSERT INTO ${positionTable} AS p (list, generation, seq) SELECT u.list, $2, $3::bigint FROM unnest($1::text[]) AS u (list)
     ON CONFLICT (list) DO UPDATE SET generation = excluded.generation, seq = excluded.seq
       WHERE p.seq < excluded.seq OR p.generation <> excluded.generation`,
-    [texts(lists.map(({ label }) => label)), generation ?? null, String(seq)]
+    [textArray(lists.map(({ label }) => label)), generation ?? null, String(seq)]
   )

@@ -22,9 +22,9 @@ import { columnsOf } from "../plan/Columns.ts"
 import { Sink, SinkError } from "../port/Sink.ts"
 import { shownRule } from "../rule/StoredRule.ts"
 import { makeSink } from "../session/SqlSink.ts"
-import { open } from "../sqlite/SqliteClient.ts"
+import { openDatabase } from "../sqlite/SqliteClient.ts"
 import { denialIn, reasonOfCode } from "../sqlite/SqliteErrors.ts"
-import { requireCurrentVersion } from "../sqlite/SqliteMaintenance.ts"
+import { requireCurrentVersion } from "../sqlite/SqliteSchema.ts"
 import { openStore, type SqliteStore } from "../sqlite/SqliteStore.ts"
 import { unfilled } from "../store/Filling.ts"
 import type { FullRow, Store } from "../store/Store.ts"
@@ -104,7 +104,7 @@ export const renderAgain = Effect.fn("Export.renderAgain")(function*(
 export const lockForRedaction = Effect.fnUntraced(
   function*(folder: string): Effect.fn.Return<void, SinkError, Path.Path | Scope.Scope> {
     const path = yield* Path.Path
-    const client = yield* open(path.join(folder, copyFile), `file:${folder}`, "maintain")
+    const client = yield* openDatabase(path.join(folder, copyFile), `file:${folder}`, "maintain")
     yield* client.lock(Renderings.redactionLabel, "wait")
   }
 )
@@ -120,7 +120,7 @@ export const pruneSnapshots = Effect.fn("Export.pruneSnapshots")(function*(
 ) {
   const [fs, path] = [yield* FileSystem.FileSystem, yield* Path.Path]
   const location = `file:${folder}`
-  const client = yield* open(path.join(folder, copyFile), location, "maintain")
+  const client = yield* openDatabase(path.join(folder, copyFile), location, "maintain")
   yield* client.run(requireCurrentVersion)
   yield* client.lock(Renderings.manifestLabel, "wait")
   const renderings = Renderings.make(client)

@@ -58,14 +58,14 @@ export interface PostgresClient {
 }
 
 /** Makes an array parameter of type text, for `unnest`. */
-export const texts = (values: ReadonlyArray<string | null>): Parameter => array(values, PgTypes.OID.text)
+export const textArray = (values: ReadonlyArray<string | null>): Parameter => array(values, PgTypes.OID.text)
 /** Makes an array parameter of type bigint, for `unnest`. */
-export const integers = (values: ReadonlyArray<number | null>): Parameter =>
+export const bigintArray = (values: ReadonlyArray<number | null>): Parameter =>
   array(values.map((value) => value === null ? null : BigInt(value)), PgTypes.OID.int8)
 /** Makes an array parameter of type boolean, for `unnest`. */
-export const booleans = (values: ReadonlyArray<boolean | null>): Parameter => array(values, PgTypes.OID.bool)
+export const booleanArray = (values: ReadonlyArray<boolean | null>): Parameter => array(values, PgTypes.OID.bool)
 /** Makes an array parameter of type bytea, for `unnest`. */
-export const binaries = (values: ReadonlyArray<Uint8Array>): Parameter => array(values, PgTypes.OID.bytea)
+export const byteaArray = (values: ReadonlyArray<Uint8Array>): Parameter => array(values, PgTypes.OID.bytea)
 
 const array = (values: ReadonlyArray<unknown>, type: number): Parameter => {
   // The driver fails if PostgreSQL has no array of this type.

@@ -7,13 +7,15 @@
 import { Duration, Effect, Fiber, Option, Schedule, type Scope } from "effect"
 import { randomUUID } from "node:crypto"
 import { hostname } from "node:os"
-import type { KnownChange } from "../port/Generations.ts"
-import { LeaseLost, Locked, type PersonalState, SinkError } from "../port/Sink.ts"
+import { LeaseLost, Locked, SinkError } from "../port/Sink.ts"
 import { joinWithTimeout, timeoutDetached } from "../port/Timeouts.ts"
-import { toPersonalState } from "../store/PersonalBinding.ts"
-import { decoded, readOptional, type Row } from "../store/Rows.ts"
+import { type Bound, boundColumns, toBound } from "../sql/SqlBinding.ts"
+import { type Numbering, numberingColumns, toNumbering } from "../sql/SqlGenerations.ts"
+import { integer, raw, sql, type Statement } from "../sql/SqlStatement.ts"
+import type { Memory } from "../sql/SqlWriter.ts"
+import { readOptional } from "../store/Rows.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
-import { type Numbering, numberingSql, toNumbering, unknownOrigin } from "./PostgresGenerations.ts"
+import { sqlOver, unknownOrigin } from "./PostgresSql.ts"
 
 /** The durations of a lease and of the transactions under it. */
 export interface Times {
@@ -50,9 +52,9 @@ export interface Leases {
   /** The name of this process in a cluster. */
   readonly runner?: string | undefined
   /** SQL for the identity of the server; by default it is unknown. */
-  readonly origin?: string | undefined
+  readonly origin?: Statement | undefined
   /** The last change that a commit under these leases has written. */
-  readonly memory?: { known: KnownChange | undefined } | undefined
+  readonly memory?: Memory | undefined
 }
 
 /** An acquired lease. */
@@ -197,36 +199,6 @@ const release = (leases: Leases, { epoch, label, owner }: Lease) =>
   )
 
 /**
- * What a commit compares: the source of the destination, if it has any, the state of its personal data, and the numbers of its
- * changes.
- */
-export interface Bound extends Pick<PersonalState, "rule" | "rewriting" | "edition"> {
-  readonly source: string | undefined
-}
-
-/**
- * SQL for the row of `personal` as JSON. It locks the row, which an erasure or rewrite locks FOR UPDATE before it reads any text.
- * Commits do not exclude each other: not even the one that writes the rule of an empty destination, which changes no key.
- */
-const lockedPersonal = (schema: string): string =>
-  `(SELECT json_build_object('rule', rule, 'rewriting', rewriting, 'edition', edition)::text
-    FROM ${schema}.personal FOR KEY SHARE) AS personal`
-
-const toBound = (row: Row): Bound => {
-  const source = readOptional(row, "source")
-  const personal = readOptional(row, "personal")
-  const { edition, rewriting, rule } = toPersonalState(personal && { ...JSON.parse(personal), source })
-  return { source, rule, rewriting, edition }
-}
-
-/** Reads what a commit compares again, in a transaction that has the lock of `personal`. */
-export const readBound = (query: Query, location: string, schema: string): Effect.Effect<Bound, SinkError> =>
-  Effect.flatMap(
-    query(`SELECT source, ${lockedPersonal(schema)} FROM ${schema}.destination`),
-    ([row = {}]) => decoded(location, () => toBound(row))
-  )
-
-/**
  * Runs a transaction under the lease and commits it once. If the response to COMMIT is lost, the client runs the transaction
  * again. If the earlier run was committed, the second run skips the body and returns the result of `readResult`. The body
  * gets the source and the personal data's state of the destination, and its numbers of changes. An erasure waits for the end of the transaction. After an
@@ -246,21 +218,17 @@ export const commit = <A>(
       const known = memory?.known
       // The UPDATE waits for an earlier run whose COMMIT is still in progress, and for another program that acquires the
       // lease. An administrator may have turned synchronous_commit off, but a committed change must survive a crash.
-      const [locked] = yield* query(
-        `UPDATE ${schema}.leases SET commit = $3::bigint, expires = clock_timestamp() + ${interval(validity)}
-        WHERE label = $1 AND epoch = $2::bigint AND commit < $3::bigint
-        RETURNING (SELECT source FROM ${schema}.destination) AS source, ${lockedPersonal(schema)},
-          ${numberingSql(schema, origin)}, ${setIdleTimeout(idleTimeout)},
+      const start = yield* sqlOver(query, client.location, schema).read(
+        sql`UPDATE ${raw(schema)}.leases SET commit = ${number}, expires = clock_timestamp() + ${
+          raw(interval(validity))
+        }
+        WHERE label = ${lease.label} AND epoch = ${integer(String(lease.epoch))} AND commit < ${number}
+        RETURNING ${boundColumns}, ${numberingColumns(origin)}, ${raw(setIdleTimeout(idleTimeout))},
           CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END`,
-        own
+        ([locked]) =>
+          locked === undefined ? undefined : { bound: toBound(locked), numbering: toNumbering(locked, known) }
       )
-      if (locked !== undefined) {
-        return yield* body(
-          query,
-          yield* decoded(client.location, () => toBound(locked)),
-          toNumbering(locked, known)
-        )
-      }
+      if (start !== undefined) return yield* body(query, start.bound, start.numbering)
       const [committed] = yield* query(
         `SELECT FROM ${schema}.leases WHERE label = $1 AND epoch = $2::bigint AND commit = $3::bigint`,
         own

@@ -5,11 +5,12 @@
 import { PgTypes } from "@effect/sql-pg"
 import { Effect, Option, type Scope, Stream } from "effect"
 import type { SinkError } from "../port/Sink.ts"
+import { quoted } from "../sql/SqlStatement.ts"
 import type { QueryResult } from "../statement/QueryResult.ts"
 import { QueryError, trimStatementEnd } from "../statement/Statement.ts"
 import type { Cell } from "../text/Cell.ts"
 import { connect } from "./PostgresClient.ts"
-import { quoted, requireReadable } from "./PostgresSchema.ts"
+import { requireReadable } from "./PostgresSchema.ts"
 import { settingsOf } from "./PostgresSettings.ts"
 import type { PostgresUrl } from "./PostgresUrl.ts"
 

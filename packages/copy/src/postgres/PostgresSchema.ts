@@ -2,7 +2,8 @@
 import { Lists } from "@payments/core"
 import { Duration, Effect, Result } from "effect"
 import { columnsOf, tableOf } from "../plan/Columns.ts"
-import { AccessDenied, NotADestination, SinkError } from "../port/Sink.ts"
+import { Denied, NotADestination, SinkError } from "../port/Sink.ts"
+import { quoted } from "../sql/SqlStatement.ts"
 import {
   type Additions,
   additionsTo,
@@ -18,9 +19,6 @@ import { currentVersion, earlierVersion, migrationsAfter, oldestReadableVersion 
 import { readNumber, readOptional, readText, type Row, toRecordedColumn } from "../store/Rows.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
 import { setIdleTimeout } from "./PostgresLease.ts"
-
-/** Quotes a name for SQL. */
-export const quoted = (name: string): string => `"${name.replaceAll("\"", "\"\"")}"`
 
 /** The table of the rate limit store, which may be in the schema of a destination. */
 export const rateLimitTable = "payments_rate_limits"

@@ -8,7 +8,7 @@ import { SinkError } from "../port/Sink.ts"
 import type { QueryRequest, QueryResponse } from "../statement/QueryMessages.ts"
 import { QueryError } from "../statement/Statement.ts"
 import { limitMemory } from "./MemoryLimit.ts"
-import { functionOptions, open } from "./SqliteClient.ts"
+import { functionOptions, openDatabase } from "./SqliteClient.ts"
 import { reasonOf } from "./SqliteErrors.ts"
 import { create, fillFromFile, insert } from "./SqliteExcerpt.ts"
 import { begin, type Connection } from "./SqliteQuery.ts"
@@ -47,7 +47,7 @@ const receiveExcerpt = Effect.fnUntraced(function*({ file, key, location, tables
   const db = create(tables)
   if (file !== undefined) {
     // Opening checks that the file is a destination of this version.
-    const { run } = yield* open(file, location, "read")
+    const { run } = yield* openDatabase(file, location, "read")
     yield* run(() =>
       fillFromFile(db, file, tables, key === undefined ? undefined : Redacted.make(Buffer.from(key, "hex")))
     )
@@ -72,7 +72,7 @@ const respondToAll = Effect.gen(function*() {
   const source = first.type === "excerpt"
     ? yield* receiveExcerpt(first)
     : first.type === "begin" && first.file !== undefined
-    ? { run: (yield* open(first.file, first.location, "read")).run, request: first }
+    ? { run: (yield* openDatabase(first.file, first.location, "read")).run, request: first }
     : undefined
   if (source === undefined) return
   const { request: { parameters, sql }, run } = source

@@ -60,7 +60,7 @@ export interface SqliteClient {
 }
 
 /** Opens the file until the scope closes, for a program that knows these lists. */
-export const open = (
+export const openDatabase = (
   path: string,
   location: string,
   access: Access,

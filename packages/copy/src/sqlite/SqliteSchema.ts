@@ -78,6 +78,11 @@ export const requireReadable = (db: DatabaseSync, lists: AllLists = Lists.all): 
   requireListTables(db, lists)
 }
 
+/** Refuses a file of an earlier version, which lacks tables and columns of this one. */
+export const requireCurrentVersion = (db: Statements): void => {
+  if (versionOf(db) < currentVersion) throw new NotADestination({ problem: earlierVersion })
+}
+
 /** Returns what {@link migrate} would do. */
 export const pendingIn = (db: Statements, lists: AllLists = Lists.all): PendingMigration => {
   const version = versionOf(db)

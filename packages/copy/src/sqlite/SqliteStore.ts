@@ -3,41 +3,21 @@ import type { Lists } from "@payments/core"
 import { type Duration, Effect, type Scope } from "effect"
 import { layoutOf } from "../plan/Columns.ts"
 import type { RowLookup, StoredRow } from "../plan/Plan.ts"
-import type { KnownChange } from "../port/Generations.ts"
-import { Damaged, type SinkError } from "../port/Sink.ts"
+import type { SinkError } from "../port/Sink.ts"
+import { boundColumns, toBound } from "../sql/SqlBinding.ts"
+import { numberingColumns, toNumbering } from "../sql/SqlGenerations.ts"
+import { maintain } from "../sql/SqlMaintenance.ts"
+import { readerOver } from "../sql/SqlReader.ts"
+import { redactionOver } from "../sql/SqlRedaction.ts"
+import { raw, sql } from "../sql/SqlStatement.ts"
+import { type Locks, type Memory, writerOver } from "../sql/SqlWriter.ts"
 import type { PendingMigration } from "../store/Evolution.ts"
-import { personalVersion } from "../store/Migrations.ts"
-import { personalColumns, toPersonalState } from "../store/PersonalBinding.ts"
-import {
-  readNumber,
-  readText,
-  type Row,
-  toChange,
-  toChangeCount,
-  toConsumerState,
-  toFullRow,
-  toPiece,
-  toQuarantined,
-  toRecordedColumn,
-  toScan
-} from "../store/Rows.ts"
-import { stateQuery, toListState } from "../store/StateQuery.ts"
-import { type Maintenance, maxBytes, type NewScan, type Reader, type Store } from "../store/Store.ts"
-import { type Database, open, type SqliteClient } from "./SqliteClient.ts"
-import { fill, requirePersonal, sourceOf, write, writePass, type Written } from "./SqliteCommit.ts"
+import { readNumber, readText, type Row } from "../store/Rows.ts"
+import type { Maintenance, Reader, Store } from "../store/Store.ts"
+import { type Database, openDatabase, type SqliteClient } from "./SqliteClient.ts"
 import { integrityOf } from "./SqliteDamage.ts"
-import {
-  currentGeneration,
-  hasGenerations,
-  lastChange,
-  lineageIn,
-  ownGeneration,
-  rangeIn,
-  versionOf
-} from "./SqliteGenerations.ts"
-import { maintain, prunedRowsIn } from "./SqliteMaintenance.ts"
-import { redactionOver } from "./SqliteRedaction.ts"
 import { pendingIn } from "./SqliteSchema.ts"
+import { databaseOver, settle, sqlIn, sqlOver } from "./SqliteSql.ts"
 import { statusTotalsOver } from "./SqliteStatuses.ts"
 
 /** A reader of a file that other programs may write. */
@@ -58,8 +38,8 @@ export const openReader = (
   location: string,
   lists?: ReadonlyArray<Lists.AnyList>
 ): Effect.Effect<SqliteReader, SinkError, Scope.Scope> =>
-  Effect.map(open(file, location, "read", lists), (client) => ({
-    ...readerOver(client, location),
+  Effect.map(openDatabase(file, location, "read", lists), (client) => ({
+    ...readerOf(client, location),
     lock: client.lock,
     snapshot: snapshotOf(file, location, lists)
   }))
@@ -70,9 +50,10 @@ export const openStore = (
   location: string,
   lists?: ReadonlyArray<Lists.AnyList>
 ): Effect.Effect<SqliteStore, SinkError, Scope.Scope> =>
-  Effect.map(open(file, location, "write", lists), (client) => ({
-    ...readerOver(client, location),
-    ...writerOver(client),
+  Effect.map(openDatabase(file, location, "write", lists), (client) => ({
+    ...readerOf(client, location),
+    ...writerOver(locksOf(client, location)),
+    transaction: client.transaction,
     requireInPlace: client.run((db) => db.requireInPlace()),
     snapshot: snapshotOf(file, location, lists)
   }))
@@ -88,241 +69,63 @@ export const openMaintenance = (
   patience?: Duration.Duration
 ): Effect.Effect<Maintenance, SinkError, Scope.Scope> =>
   Effect.map(
-    open(file, location, "maintain", lists, patience),
-    (client) => ({ ...readerOver(client, location), ...maintain(client), ...redactionOver(client) })
+    openDatabase(file, location, "maintain", lists, patience),
+    (client) => {
+      const db = databaseOver(client, location)
+      return {
+        ...readerOf(client, location),
+        ...maintain(db),
+        ...redactionOver(db),
+        emptyLog: Effect.asVoid(client.run((opened) => opened.tryEmptyLog())),
+        wipe: client.wipe
+      }
+    }
   )
 
 /** Returns what {@link openStore} would do to the tables of an existing file. Writes nothing. */
 export const pendingMigration = (file: string, location: string): Effect.Effect<PendingMigration, SinkError> =>
-  Effect.scoped(Effect.flatMap(open(file, location, "inspect"), ({ run }) => run((db) => pendingIn(db))))
+  Effect.scoped(Effect.flatMap(openDatabase(file, location, "inspect"), ({ run }) => run((db) => pendingIn(db))))
 
 const snapshotOf = (file: string, location: string, lists: ReadonlyArray<Lists.AnyList> | undefined) =>
-  Effect.map(open(file, location, "snapshot", lists), (snapshot) => readerOver(snapshot, location))
+  Effect.map(openDatabase(file, location, "snapshot", lists), (snapshot) => readerOf(snapshot, location))
 
-const readerOver = ({ run }: SqliteClient, location: string): Reader & Pick<SqliteClient, "run"> => ({
-  location,
-  run,
-  source: run(sourceOf),
-  owner: run((db) => ({
-    keys: db.all("SELECT salt, fingerprint FROM known_keys ORDER BY number").map((row) => ({
-      salt: readText(row, "salt"),
-      fingerprint: readText(row, "fingerprint")
-    })),
-    merchants: db.all("SELECT merchant FROM known_merchants").map((row) => readText(row, "merchant"))
-  })),
-  personal: run((db) =>
-    toPersonalState(
-      versionOf(db) < personalVersion
-        ? { source: sourceOf(db) }
-        : db.get(
-          `SELECT ${personalColumns}, (SELECT source FROM destination) AS source,
-            (SELECT group_concat(hash, ' ') FROM suppressed) AS suppressed FROM personal`
-        )
-    )
-  ),
-  scans: (list, part) =>
-    run((db) =>
-      (part === undefined
-        ? db.all(
-          `SELECT s.* FROM scans AS s LEFT JOIN (
-            SELECT part, max(scan) AS scan FROM scans WHERE list = ?1 AND state = 'complete' AND ${noPass} GROUP BY part
-          ) AS last ON last.part = s.part
-          WHERE s.list = ?1 AND s.scan >= coalesce(last.scan, 0) AND s.${noPass} ORDER BY s.scan DESC`,
-          list.label
-        )
-        : db.all(
-          `SELECT * FROM scans WHERE list = ?1 AND part = ?2 AND ${noPass} AND scan >= coalesce((
-            SELECT max(scan) FROM scans WHERE list = ?1 AND part = ?2 AND state = 'complete' AND ${noPass}
-          ), 0) ORDER BY scan DESC`,
-          list.label,
-          part
-        )).map(toScan)
-    ),
-  scansFrom: (list, scan) =>
-    run((db) => db.all(`SELECT * FROM scans WHERE scan >= ? AND list = ? AND ${noPass}`, scan, list.label).map(toScan)),
-  otherScans: (list, part, scan) =>
-    run((db) => {
-      const row = db.get(
-        `SELECT EXISTS (SELECT 1 FROM scans WHERE list = ?1 AND state = 'complete' AND ${noPass}) AS complete,
-        EXISTS (SELECT 1 FROM scans WHERE scan > ?3 AND list = ?1 AND (part = '') <> (?2 = '') AND (pages > 0
-          OR (tally ->> '$.counts.inserted') + (tally ->> '$.counts.updated') + (tally ->> '$.counts.returned') > 0
-        )) AS overtaken`,
-        list.label,
-        part,
-        scan
-      )
-      return { anyComplete: readNumber(row, "complete") === 1, overtaken: readNumber(row, "overtaken") === 1 }
-    }),
-  find: (list, lookups) =>
-    run((db) => {
-      const { table } = layoutOf(list)
-      const highest = db.get(`SELECT max(row) AS row FROM ${table}`)?.["row"]
-      return { stored: find(db, table, lookups), nextRow: typeof highest === "number" ? highest + 1 : 0 }
-    }),
-  textsOf: (list, rows) =>
-    run((db) => {
-      const select = db.prepare(`SELECT raw FROM ${layoutOf(list).table} WHERE row = ?`)
-      return new Map(rows.flatMap((row) => {
-        const found = select.get(row)
-        return found === undefined ? [] : [[row, readText(found, "raw")]]
-      }))
-    }),
-  seen: (scans) =>
-    run((db) =>
-      scans.flatMap((scan) => db.all("SELECT piece, bits FROM seen WHERE scan = ?", scan))
-        .map(toPiece)
-    ),
-  quarantined: (scan) =>
-    run((db) => {
-      const counted = db.get(
-        "SELECT count(*) AS records, count(*) - count(id) AS without_id FROM quarantine WHERE scan = ?",
-        scan
-      )
-      return { records: readNumber(counted, "records"), withoutId: readNumber(counted, "without_id") }
-    }),
-  present: (list, rows) =>
-    run((db) =>
-      db.all(
-        `SELECT row FROM ${layoutOf(list).table} WHERE row IN (SELECT value FROM json_each(?))`,
-        JSON.stringify(rows)
-      ).map((row) => readNumber(row, "row"))
-    ),
-  missing: (list) =>
-    run((db) =>
-      db.all(`SELECT row FROM ${layoutOf(list).table} WHERE missing_since IS NOT NULL`).map((row) =>
-        readNumber(row, "row")
-      )
-    ),
-  columns: (list) =>
-    run((db) =>
-      db.all("SELECT list, name, kind, unfilled_from FROM list_columns WHERE list = ?", list.label)
-        .map(toRecordedColumn)
-    ),
-  rows: (list, after, count) =>
-    run((db) => {
-      const { table } = layoutOf(list)
-      // SQLite gets the length of a text without reading the text.
-      const fitting = db.get(
-        `SELECT count(*) AS rows FROM (SELECT sum(bytes) OVER (ORDER BY row) AS bytes FROM (
-          SELECT row, octet_length(raw) AS bytes FROM ${table} WHERE row > ? ORDER BY row LIMIT ?
-        )) WHERE bytes <= ?`,
-        after,
-        count,
-        maxBytes
-      )
-      const limit = Math.max(1, readNumber(fitting, "rows"))
-      return db.allExact(`SELECT * FROM ${table} WHERE row > ? ORDER BY row LIMIT ?`, after, limit).map((row) => {
-        if (typeof row["row"] === "bigint") {
-          throw new Damaged({ problem: `a row number of ${list.label} is too large` })
-        }
-        return toFullRow(row, row)
-      })
-    }),
-  textsAt: (list, scan, ids) =>
-    run((db) => {
-      // Scans of earlier versions of the tables did not store their last change, and there were no passes.
-      const end = db.get("SELECT last_change FROM scans WHERE scan = ?", scan)?.["last_change"] ?? null
-      const first = db.prepare(
-        `SELECT before FROM changes WHERE list = ? AND id = ? AND ${end === null ? "scan" : "seq"} > ?
-        AND before IS NOT NULL ORDER BY seq LIMIT 1`
-      )
-      return new Map(ids.flatMap((id) => {
-        const change = first.get(list.label, id, end === null ? scan : Number(end))
-        return change === undefined ? [] : [[id, readText(change, "before")]]
-      }))
-    }),
-  quarantine: (after, count, lists) =>
-    run((db) =>
-      db.all(
-        `SELECT rowid AS place, list, scan, id, path, expected, raw FROM quarantine
-        WHERE rowid > ? AND list IN (SELECT value FROM json_each(?)) ORDER BY rowid LIMIT ?`,
-        Number(after ?? 0),
-        JSON.stringify(lists.map(({ label }) => label)),
-        count
-      ).map(toQuarantined)
-    ),
-  changes: (after, count, lists, since = "") =>
-    run((db) =>
-      db.all(
-        // The plus sign prevents SQLite from using the index by list, because it would sort all changes for each batch.
-        `SELECT seq, ${
-          hasGenerations(db) ? ownGeneration : "NULL"
-        } AS generation, list, scan, at, kind, id, fields, before, after
-        FROM changes WHERE seq > ? AND +list IN (SELECT value FROM json_each(?)) AND at >= ? ORDER BY seq LIMIT ?`,
-        after,
-        JSON.stringify(lists.map(({ label }) => label)),
-        since,
-        count
-      ).map(toChange)
-    ),
-  state: (list) =>
-    run((db) =>
-      toListState(
-        db.get(stateQuery(list, "", (column) => column, versionOf(db) >= personalVersion)),
-        db.holderOf(list.label)
-      )
-    ),
-  consumerStates: run((db) =>
-    db.all(
-      `SELECT name, position, moved_at, ${lastChange} AS last_change, ${
-        hasGenerations(db) ? `${ownGeneration} AS generation, ${currentGeneration}` : "NULL AS generation, NULL"
-      } AS current_generation FROM consumers ORDER BY name`
-    ).map(toConsumerState)
-  ),
-  changeCounts: (list, from) =>
-    run((db) =>
-      db.all("SELECT day, kind, changes FROM change_counts WHERE list = ? AND day >= ?", list.label, from)
-        .map(toChangeCount)
-    ),
-  statusTotals: statusTotalsOver(run),
-  changeRange: run(rangeIn),
-  lineage: run(lineageIn),
-  prunedRows: (list) => run((db) => prunedRowsIn(db, list)),
-  damage: run((db) => integrityOf(db))
-})
-
-/** SQL for scans that are no passes. It is also the condition of an index. */
-const noPass = "kind IN ('full', 'part')"
-
-const writerOver = (
-  { lock, takeOver, transaction }: SqliteClient
-):
-  & Pick<
-    Store,
-    | "lockAndTakeOver"
-    | "lock"
-    | "takeOver"
-    | "rebind"
-    | "start"
-    | "fillRows"
-    | "commit"
-    | "commitPass"
-    | "setHeadProblem"
-  >
-  & Pick<SqliteClient, "transaction"> =>
-{
-  /** The last change of the last commit. */
-  let known: KnownChange | undefined
-  const remember = <A>(committed: Effect.Effect<Written<A>, SinkError>) =>
-    Effect.map(committed, ({ last, result }) => {
-      known = last
-      return result
-    })
+const readerOf = (client: SqliteClient, location: string): Reader & Pick<SqliteClient, "run"> => {
+  const { run } = client
+  const db = sqlOver(client, location)
   return {
-    lockAndTakeOver: (label, onLocked) => Effect.andThen(lock(label, onLocked), takeOver(label)),
+    ...readerOver(db, {
+      find: (list, lookups) =>
+        run((opened) => {
+          const { table } = layoutOf(list)
+          const highest = opened.get(`SELECT max(row) AS row FROM ${table}`)?.["row"]
+          return { stored: find(opened, table, lookups), nextRow: typeof highest === "number" ? highest + 1 : 0 }
+        }),
+      statusTotals: statusTotalsOver(db),
+      damage: run((opened) => integrityOf(opened)),
+      holderOf: (label) => run((opened) => opened.holderOf(label))
+    }),
+    run
+  }
+}
+
+const locksOf = ({ lock, takeOver, transaction }: SqliteClient, location: string): Locks => {
+  const memory: Memory = { known: undefined }
+  return {
     lock,
     takeOver,
-    transaction,
-    rebind: (list, source) => transaction(list.label, (db) => db.run("UPDATE destination SET source = ?", source)),
-    start: (scan) => transaction(scan.list.label, (db) => start(db, scan)),
-    fillRows: (filled) => transaction(filled.list.label, (db) => fill(db, filled)),
-    commit: (commit) => remember(transaction(commit.list.label, (db) => write(db, commit, known))),
-    commitPass: (commit) => remember(transaction(commit.list.label, (db) => writePass(db, commit, known))),
-    setHeadProblem: (list, problem, now) =>
-      transaction(list.label, (db) => {
-        db.run("DELETE FROM head_passes WHERE list = ?", list.label)
-        if (problem === undefined) return
-        db.run("INSERT INTO head_passes (list, stopped_at, problem) VALUES (?, ?, ?)", list.label, now, problem)
+    memory,
+    transaction: (list, body) =>
+      transaction(list.label, (opened) => {
+        const db = sqlIn(opened, location)
+        return settle(
+          Effect.flatMap(
+            db.read(
+              sql`SELECT ${boundColumns}, ${numberingColumns(raw("NULL"))}`,
+              ([row]) => ({ bound: toBound(row), numbering: toNumbering(row, memory.known) })
+            ),
+            ({ bound, numbering }) => body(db, bound, numbering)
+          )
+        )
       })
   }
 }
@@ -369,20 +172,4 @@ const addRows = (stored: Map<string, StoredRow>, found: ReadonlyArray<Row>): voi
       missing: row["missing_since"] !== null
     })
   }
-}
-
-const start = (db: Database, { firstRow, list, now, part, personal, request, totals }: NewScan): number => {
-  requirePersonal(db, personal)
-  db.run(
-    `UPDATE scans SET state = 'abandoned', ended_at = ?
-    WHERE list = ? AND part = ? AND state = 'running'`,
-    now,
-    list.label,
-    part
-  )
-  const { lastInsertRowid } = db.prepare(
-    `INSERT INTO scans (list, kind, part, asked, state, first_row, tally, started_at)
-    VALUES (?, ?, ?, ?, 'running', ?, ?, ?)`
-  ).run(list.label, part === "" ? "full" : "part", part, request, firstRow, totals, now)
-  return Number(lastInsertRowid)
 }

@@ -101,8 +101,8 @@ export interface CertifiedTexts {
   readonly lastChange: number | undefined
 }
 
-/** The statements of one transaction. */
-export interface RedactionStatements {
+/** The state of personal data, and the protocol of erasures. */
+export interface PersonalStatements {
   /** Locks and returns the row of `personal`. A transaction runs it first. */
   readonly state: Effect.Effect<PersonalRow, SinkError>
   readonly setState: (state: PersonalRow) => Effect.Effect<void, SinkError>
@@ -118,14 +118,16 @@ export interface RedactionStatements {
   ) => Effect.Effect<number, SinkError>
   readonly countErased: (erasure: number, counts: RedactedCounts) => Effect.Effect<void, SinkError>
   readonly completeErasures: (erasures: ReadonlyArray<number>, now: string) => Effect.Effect<void, SinkError>
+}
+
+/** What is read of a list. */
+export interface TextStatements {
   /** Whether the destination has the list's table. */
   readonly hasTable: (list: Lists.AnyList) => Effect.Effect<boolean, SinkError>
   /** Whether any scan of the list is complete, so that changes of its rows are recorded. */
   readonly isLoaded: (list: Lists.AnyList) => Effect.Effect<boolean, SinkError>
   /** The number of the last change. */
   readonly lastChange: Effect.Effect<number, SinkError>
-  readonly certified: (list: Lists.AnyList) => Effect.Effect<CertifiedTexts | undefined, SinkError>
-  readonly setCertificate: (scan: number, certificate: string) => Effect.Effect<void, SinkError>
   /** Returns pieces of the set of rows that a scan has seen. */
   readonly seen: (scan: number, pieces: ReadonlyArray<number>) => Effect.Effect<ReadonlyArray<Piece>, SinkError>
   /** Returns the next rows, in order: at most 1000, and fewer if their texts are long. Returns none only at the end. */
@@ -142,6 +144,10 @@ export interface RedactionStatements {
     scan: CertifiedTexts | undefined,
     selection: Selection
   ) => Effect.Effect<ReadonlyArray<ChangeText>, SinkError>
+}
+
+/** What is written of a list. */
+export interface WriteStatements {
   /** Calls `use` with all quarantined records of a list, a batch at a time, and replaces those that it returns. */
   readonly replaceQuarantined: (
     list: Lists.AnyList,
@@ -162,6 +168,12 @@ export interface RedactionStatements {
     changes: ReadonlyArray<NewChange>,
     now: string
   ) => Effect.Effect<void, SinkError>
+}
+
+/** The scans of a list. */
+export interface ScanStatements {
+  readonly certified: (list: Lists.AnyList) => Effect.Effect<CertifiedTexts | undefined, SinkError>
+  readonly setCertificate: (scan: number, certificate: string) => Effect.Effect<void, SinkError>
   /** Returns the parts of a list that were scanned, and the number of the first scan of each. */
   readonly parts: (
     list: Lists.AnyList
@@ -179,6 +191,9 @@ export interface RedactionStatements {
    */
   readonly removeDigests: (list: Lists.AnyList) => Effect.Effect<void, SinkError>
 }
+
+/** The statements of one transaction. */
+export interface RedactionStatements extends PersonalStatements, TextStatements, WriteStatements, ScanStatements {}
 
 /** The functions of a destination for erasures and rewrites. */
 export interface RedactionStore {

@@ -27,6 +27,11 @@ export const readOptional = (row: Row | undefined, name: string): string | undef
   row?.[name] == null ? undefined : String(row[name])
 /** Reads an integer column. Without a row, returns 0. */
 export const readNumber = (row: Row | undefined, name: string): number => Number(row?.[name] ?? 0)
+/** Reads an integer column that may be null. */
+export const readOptionalNumber = (row: Row | undefined, name: string): number | undefined =>
+  row?.[name] == null ? undefined : Number(row[name])
+/** Reads a boolean column. SQLite has 1 for true. */
+export const readBoolean = (row: Row | undefined, name: string): boolean => row?.[name] === true || row?.[name] === 1
 /** Reads a binary column. Without a row, returns an empty array. */
 export const readBytes = (row: Row | undefined, name: string): Uint8Array => {
   const value = row?.[name]
@@ -146,7 +151,7 @@ export const toOldChange = (row: Row): OldChange => ({
 /** Converts a row of a list's table, with the number of its last `missing` change. */
 export const toOldRow = (row: Row): OldRow => ({
   row: readNumber(row, "row"),
-  missingChange: readOptional(row, "missing_change") === undefined ? undefined : readNumber(row, "missing_change")
+  missingChange: readOptionalNumber(row, "missing_change")
 })
 
 /** Converts a row of `rows_pruned`. */
@@ -163,7 +168,7 @@ export const toPiece = (row: Row): Piece => ({ index: readNumber(row, "piece"), 
 export const toCertifiedScan = (row: Row): CertifiedScan => ({
   list: readText(row, "list"),
   scan: readNumber(row, "scan"),
-  lastChange: readOptional(row, "last_change") === undefined ? undefined : readNumber(row, "last_change")
+  lastChange: readOptionalNumber(row, "last_change")
 })
 
 /** Converts a row of `list_columns`. */
@@ -171,7 +176,7 @@ export const toRecordedColumn = (row: Row): RecordedColumn => ({
   list: readText(row, "list"),
   name: readText(row, "name"),
   kind: readText(row, "kind"),
-  unfilledFrom: row["unfilled_from"] === null ? undefined : readNumber(row, "unfilled_from")
+  unfilledFrom: readOptionalNumber(row, "unfilled_from")
 })
 
 /** Converts a row of `personal`. */

@@ -59,9 +59,7 @@ export const dayLength = 10
 export const now = Number.MAX_SAFE_INTEGER
 
 /** A view of a destination. */
-export interface Snapshot
-  extends Pick<Reader, "location" | "personal" | "columns" | "changeRange" | "prunedRows" | "source">
-{
+export interface Snapshot extends Reader {
   /** Whether reading texts is as fast as reading hashes. */
   readonly hasFastTexts: boolean
   /** Returns the next rows of a list after an id, sorted by id. Returns none only at the end. */

@@ -193,24 +193,18 @@ export interface ListState extends
 /** The maximum total size in bytes of the texts that one call of `rows` returns, unless the first text alone is larger. */
 export const maxBytes = 4 * 1024 * 1024
 
-/** A database. */
-export interface Store {
-  /** The location of the destination, for messages. It contains no password. */
-  readonly location: string
-  /** Locks a label, such as a list, until the scope closes, and takes it over. */
-  readonly lockAndTakeOver: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
-  /** Locks a label until the scope closes. Changes nothing in the destination except who has the lock. */
-  readonly lock: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
-  /** Invalidates earlier holders of the lock, so that they commit nothing more. Call it before reading data for a plan. */
-  readonly takeOver: (label: string) => Effect.Effect<void, SinkError>
+/** What a destination is bound to. */
+export interface BoundReader {
   /** The source of the data, or undefined before the first commit. */
   readonly source: Effect.Effect<string | undefined, SinkError>
   /** The keys and merchant ids to which the destination is bound. */
   readonly owner: Effect.Effect<Pick<BoundMerchant, "keys" | "merchants">, SinkError>
   /** The rule for personal data, the edition and the suppression list, read at the same time. */
   readonly personal: Effect.Effect<PersonalState, SinkError>
-  /** Binds the destination to another source. The caller has the lock of the list. */
-  readonly rebind: (list: Lists.AnyList, source: string) => Effect.Effect<void, SinkError>
+}
+
+/** The scans of lists. */
+export interface ScanReader {
   /**
    * Returns the scans of a list or of one part, newest first, without those before the last complete scan of each part, and
    * without passes.
@@ -228,21 +222,6 @@ export interface Store {
     part: string,
     scan: number
   ) => Effect.Effect<{ readonly anyComplete: boolean; readonly overtaken: boolean }, SinkError>
-  /** Stores a new scan, and abandons a running one of the same part. Returns the new scan's number. */
-  readonly start: (scan: NewScan) => Effect.Effect<number, SinkError>
-  /**
-   * Returns the rows of these different ids, and the first unused row number. If all hashes match, one query finds all rows
-   * unchanged.
-   */
-  readonly find: (
-    list: Lists.AnyList,
-    lookups: ReadonlyArray<RowLookup>
-  ) => Effect.Effect<{ readonly stored: ReadonlyMap<string, StoredRow>; readonly nextRow: number }, SinkError>
-  /** Returns the texts of those of the rows that exist. */
-  readonly textsOf: (
-    list: Lists.AnyList,
-    rows: ReadonlyArray<number>
-  ) => Effect.Effect<ReadonlyMap<number, string>, SinkError>
   /** Returns the pieces of the sets of rows that these scans have seen. */
   readonly seen: (scans: ReadonlyArray<number>) => Effect.Effect<ReadonlyArray<Piece>, SinkError>
   /**
@@ -252,6 +231,17 @@ export interface Store {
   readonly quarantined: (
     scan: number
   ) => Effect.Effect<{ readonly records: number; readonly withoutId: number }, SinkError>
+}
+
+/** The rows of lists. */
+export interface RowReader {
+  /** Returns the columns that the destination has recorded for a list's table, or none if it has no such table. */
+  readonly columns: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<RecordedColumn>, SinkError>
+  /** Returns the texts of those of the rows that exist. */
+  readonly textsOf: (
+    list: Lists.AnyList,
+    rows: ReadonlyArray<number>
+  ) => Effect.Effect<ReadonlyMap<number, string>, SinkError>
   /** Returns the given rows that exist. Another program may have removed some. */
   readonly present: (
     list: Lists.AnyList,
@@ -260,10 +250,85 @@ export interface Store {
   /** Returns the rows that are marked missing. */
   readonly missing: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<number>, SinkError>
   /**
-   * Writes a commit durably in one transaction. Fails, and writes nothing, if another program has taken the list over, if the
-   * destination belongs to another source, if its rule or edition is not that of the commit, if a rewrite is not complete, or
-   * if the stored scan was removed. At the end of a scan, the same transaction
-   * compares the certified content with the tables.
+   * Returns the next rows of a list after a row number, in order: at most `count`, and fewer if their texts exceed
+   * {@link maxBytes}. Returns none only at the end.
+   */
+  readonly rows: (list: Lists.AnyList, after: number, count: number) => Effect.Effect<ReadonlyArray<FullRow>, SinkError>
+  /** Returns the next quarantined records after a position, in the order in which they were written. */
+  readonly quarantine: (
+    after: string | undefined,
+    count: number,
+    lists: ReadonlyArray<Lists.AnyList>
+  ) => Effect.Effect<ReadonlyArray<QuarantinedRow>, SinkError>
+}
+
+/** The changes of records, and their consumers. */
+export interface ChangeReader {
+  /** Returns, by id, the texts that records had at the end of a complete scan, if they have changed since. */
+  readonly textsAt: (
+    list: Lists.AnyList,
+    scan: number,
+    ids: ReadonlyArray<string>
+  ) => Effect.Effect<ReadonlyMap<string, string>, SinkError>
+  /** Returns the next changes after a sequence number, in order, without those before `since` (ISO 8601 in UTC). */
+  readonly changes: (
+    after: number,
+    count: number,
+    lists: ReadonlyArray<Lists.AnyList>,
+    since?: string
+  ) => Effect.Effect<ReadonlyArray<ChangeRow>, SinkError>
+  /** The consumers of changes, by name. */
+  readonly consumerStates: Effect.Effect<ReadonlyArray<ConsumerState>, SinkError>
+  /** Returns the numbers of a list's changes from a day on. Removed changes count too. */
+  readonly changeCounts: (list: Lists.AnyList, from: string) => Effect.Effect<ReadonlyArray<ChangeCount>, SinkError>
+  readonly changeRange: Effect.Effect<ChangeRange, SinkError>
+  /** The generations, the current one last. None in a destination of a version without generations. */
+  readonly lineage: Effect.Effect<Lineage, SinkError>
+  readonly prunedRows: (list: Lists.AnyList) => Effect.Effect<PrunedRows, SinkError>
+}
+
+/** What every program reads of a destination. */
+export interface Reader extends BoundReader, ScanReader, RowReader, ChangeReader {
+  /** The location of the destination, for messages. It contains no password. */
+  readonly location: string
+  /**
+   * Returns the rows of these different ids, and the first unused row number. If all hashes match, one query finds all rows
+   * unchanged.
+   */
+  readonly find: (
+    list: Lists.AnyList,
+    lookups: ReadonlyArray<RowLookup>
+  ) => Effect.Effect<{ readonly stored: ReadonlyMap<string, StoredRow>; readonly nextRow: number }, SinkError>
+  /** Returns the state of a list, without reading its rows. */
+  readonly state: (list: Lists.AnyList) => Effect.Effect<ListState, SinkError>
+  /**
+   * Returns counts and sums of the rows that are not missing, by status. Reads every row once. Commits that happen
+   * meanwhile count only for the rows that are still to be read. The list must have the columns `status` and `amounts`.
+   */
+  readonly statusTotals: (
+    list: Lists.AnyList,
+    amounts: ReadonlyArray<string>
+  ) => Effect.Effect<StatusTotals, SinkError>
+  /** The problems that the database's own integrity check finds. No line contains data of a row. */
+  readonly damage: Effect.Effect<ReadonlyArray<string>, SinkError>
+}
+
+/** A destination that exports write. */
+export interface Store extends Reader {
+  /** Locks a label, such as a list, until the scope closes, and takes it over. */
+  readonly lockAndTakeOver: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
+  /** Locks a label until the scope closes. Changes nothing in the destination except who has the lock. */
+  readonly lock: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
+  /** Invalidates earlier holders of the lock, so that they commit nothing more. Call it before reading data for a plan. */
+  readonly takeOver: (label: string) => Effect.Effect<void, SinkError>
+  /** Binds the destination to another source. The caller has the lock of the list. */
+  readonly rebind: (list: Lists.AnyList, source: string) => Effect.Effect<void, SinkError>
+  /** Stores a new scan, and abandons a running one of the same part. Returns the new scan's number. */
+  readonly start: (scan: NewScan) => Effect.Effect<number, SinkError>
+  /**
+   * Writes a commit durably in one transaction. Fails, and writes nothing, with `LeaseLost`, `OtherSource`, `OtherMerchant`,
+   * `PersonalDataChanged` or `RowsRemoved`. At the end of a scan, the same transaction compares the certified content with the
+   * tables.
    */
   readonly commit: (commit: Commit) => Effect.Effect<Committed, SinkError>
   /**
@@ -278,89 +343,12 @@ export interface Store {
     problem: string | undefined,
     now: string
   ) => Effect.Effect<void, SinkError>
-  /** Returns the columns that the destination has recorded for a list's table, or none if it has no such table. */
-  readonly columns: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<RecordedColumn>, SinkError>
   /**
    * Fills columns in one transaction. Fails if another program has taken the list over, or if the rule or edition is not that
    * of the destination: the values may be erased ones.
    */
   readonly fillRows: (fill: Fill) => Effect.Effect<void, SinkError>
-  /**
-   * Returns the next rows of a list after a row number, in order: at most `count`, and fewer if their texts exceed
-   * {@link maxBytes}. Returns none only at the end.
-   */
-  readonly rows: (list: Lists.AnyList, after: number, count: number) => Effect.Effect<ReadonlyArray<FullRow>, SinkError>
-  /** Returns, by id, the texts that records had at the end of a complete scan, if they have changed since. */
-  readonly textsAt: (
-    list: Lists.AnyList,
-    scan: number,
-    ids: ReadonlyArray<string>
-  ) => Effect.Effect<ReadonlyMap<string, string>, SinkError>
-  /** Returns the next quarantined records after a position, in the order in which they were written. */
-  readonly quarantine: (
-    after: string | undefined,
-    count: number,
-    lists: ReadonlyArray<Lists.AnyList>
-  ) => Effect.Effect<ReadonlyArray<QuarantinedRow>, SinkError>
-  /** Returns the next changes after a sequence number, in order, without those before `since` (ISO 8601 in UTC). */
-  readonly changes: (
-    after: number,
-    count: number,
-    lists: ReadonlyArray<Lists.AnyList>,
-    since?: string
-  ) => Effect.Effect<ReadonlyArray<ChangeRow>, SinkError>
-  /** Returns the state of a list, without reading its rows. */
-  readonly state: (list: Lists.AnyList) => Effect.Effect<ListState, SinkError>
-  /** The consumers of changes, by name. */
-  readonly consumerStates: Effect.Effect<ReadonlyArray<ConsumerState>, SinkError>
-  /** Returns the numbers of a list's changes from a day on. Removed changes count too. */
-  readonly changeCounts: (list: Lists.AnyList, from: string) => Effect.Effect<ReadonlyArray<ChangeCount>, SinkError>
-  /**
-   * Returns counts and sums of the rows that are not missing, by status. Reads every row once. Commits that happen
-   * meanwhile count only for the rows that are still to be read. The list must have the columns `status` and `amounts`.
-   */
-  readonly statusTotals: (
-    list: Lists.AnyList,
-    amounts: ReadonlyArray<string>
-  ) => Effect.Effect<StatusTotals, SinkError>
-  readonly changeRange: Effect.Effect<ChangeRange, SinkError>
-  /** The generations, the current one last. None in a destination of a version without generations. */
-  readonly lineage: Effect.Effect<Lineage, SinkError>
-  readonly prunedRows: (list: Lists.AnyList) => Effect.Effect<PrunedRows, SinkError>
-  /** The problems that the database's own integrity check finds. No line contains data of a row. */
-  readonly damage: Effect.Effect<ReadonlyArray<string>, SinkError>
 }
-
-/** The functions of a store that only read. */
-export type Reader = Pick<
-  Store,
-  | "location"
-  | "source"
-  | "owner"
-  | "personal"
-  | "scans"
-  | "scansFrom"
-  | "otherScans"
-  | "find"
-  | "textsOf"
-  | "seen"
-  | "quarantined"
-  | "present"
-  | "missing"
-  | "columns"
-  | "rows"
-  | "textsAt"
-  | "quarantine"
-  | "changes"
-  | "state"
-  | "consumerStates"
-  | "changeCounts"
-  | "statusTotals"
-  | "changeRange"
-  | "lineage"
-  | "prunedRows"
-  | "damage"
->
 
 /** A new position of a consumer. */
 export interface ConsumerMove extends PositionMove {

@@ -7,8 +7,9 @@ import { randomUUID } from "node:crypto"
 import { afterAll, beforeAll } from "vitest"
 import { connect } from "../../src/postgres/PostgresClient.ts"
 import * as Lease from "../../src/postgres/PostgresLease.ts"
-import { migrate, quoted } from "../../src/postgres/PostgresSchema.ts"
+import { migrate } from "../../src/postgres/PostgresSchema.ts"
 import { settingsOf } from "../../src/postgres/PostgresSettings.ts"
+import { quoted } from "../../src/sql/SqlStatement.ts"
 
 let server: PostgresServer
 beforeAll(async () => void (server = await startServer()))

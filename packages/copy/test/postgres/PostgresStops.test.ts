@@ -13,9 +13,11 @@ import { Destination, scan, type ScanOptions, SinkError } from "../../src/index.
 import { Unavailable } from "../../src/port/Sink.ts"
 import { connect, type PostgresClient } from "../../src/postgres/PostgresClient.ts"
 import * as Lease from "../../src/postgres/PostgresLease.ts"
-import { migrate, quoted } from "../../src/postgres/PostgresSchema.ts"
+import { migrate } from "../../src/postgres/PostgresSchema.ts"
 import { settingsOf } from "../../src/postgres/PostgresSettings.ts"
 import * as PostgresSink from "../../src/postgres/PostgresSink.ts"
+import { quoted } from "../../src/sql/SqlStatement.ts"
+import * as ThreadedSink from "../../src/thread/ThreadedSink.ts"
 
 let server: PostgresServer
 beforeAll(async () => void (server = await startServer()))

@@ -24,7 +24,9 @@ import {
   type ScanOptions,
   Sink
 } from "../../src/index.ts"
-import { stateQuery } from "../../src/store/StateQuery.ts"
+import { stateQuery } from "../../src/sql/SqlState.ts"
+import { render } from "../../src/sql/SqlStatement.ts"
+import { style } from "../../src/sqlite/SqliteSql.ts"
 import { batchOf, recordOf } from "../session/Batches.ts"
 
 let server: PostgresServer
@@ -396,12 +398,12 @@ describe("the freshness of an SQLite destination", () => {
     Effect.gen(function*() {
       const file = join(yield* temporaryFolder, "payments.db")
       yield* run(sqliteIn(file, { _tag: "Sqlite", file }), payouts(5))
-      const plan = rowsOf(file, `EXPLAIN QUERY PLAN ${stateQuery(list, "", (column) => column, true)}`)
+      const plan = rowsOf(file, `EXPLAIN QUERY PLAN ${render(stateQuery(list, true), style).text}`)
         .map(({ detail }) => String(detail))
       // Only the results of subqueries are scanned, and an index of missing rows only.
       const scanned = plan.filter((step) => step.startsWith("SCAN"))
       const allowed =
-        /^SCAN (?:q|quarantined|complete|running|CONSTANT ROW|payout_requests USING .*INDEX missing_.*)(?: LEFT-JOIN)?$/
+        /^SCAN (?:main\.)?(?:q|quarantined|complete|running|CONSTANT ROW|payout_requests USING .*INDEX missing_.*)(?: LEFT-JOIN)?$/
       assert.deepStrictEqual(scanned.filter((step) => !allowed.test(step)), [])
       assert.isNotEmpty(plan.filter((step) => step.includes("INDEX scans_of_a_part (list=? AND part=? AND state=?)")))
     }).pipe(Effect.scoped))

@@ -1,0 +1,420 @@
+/** The statements of a commit. Those with nothing to write are skipped. */
+import type { Lists } from "@payments/core"
+import { Effect } from "effect"
+import { layoutOf } from "../plan/Columns.ts"
+import type { RowWrite } from "../plan/Plan.ts"
+import { RowsRemoved, type SinkError } from "../port/Sink.ts"
+import { readNumber, readOptionalNumber, readText } from "../store/Rows.ts"
+import type { Certified, ChangeRow, Commit, Committed, Fill, NewScan, PassCommit } from "../store/Store.ts"
+import { bind, bindOwner, type Bound, requirePersonal } from "./SqlBinding.ts"
+import { columnTypes, readJson, tableIn } from "./SqlDialect.ts"
+import { lastChange } from "./SqlGenerations.ts"
+import {
+  either,
+  fail,
+  Given,
+  integer,
+  isOneOfIntegers,
+  isOneOfTexts,
+  join,
+  json,
+  quoted,
+  raw,
+  rowOf,
+  schema,
+  type Sql,
+  sql,
+  type Statement,
+  time
+} from "./SqlStatement.ts"
+
+/** What a transaction of an export compares when it starts, and the generation of its changes. */
+export interface Start {
+  readonly bound: Bound
+  readonly generation: string
+}
+
+/** The result of a commit, and the number of changes that it has written. */
+export interface Counted<A> {
+  readonly result: A
+  readonly changes: number
+}
+
+const outdated = { result: "outdated", changes: 0 } as const
+
+/** Writes a commit of a scan. */
+export const write = Effect.fnUntraced(function*(
+  db: Sql,
+  { bound, generation }: Start,
+  commit: Commit
+): Effect.fn.Return<Counted<Committed>, SinkError> {
+  const { checkpoint, end, list, now, owner, plan, restart = false, scan, seen, totals } = commit
+  yield* bind(db, bound, commit)
+  if (!(yield* reappearedRowsExist(db, list, plan))) return outdated
+  if (owner !== undefined) yield* bindOwner(db, owner)
+  if (restart) yield* forgetScans(db, [scan])
+  yield* writePlan(db, { ...commit, generation })
+  const pieces = new Given({ piece: "bigint", bits: "bytea" }, seen.map(({ bits, index }) => [index, bits]))
+  const updated = yield* withBefore(
+    db,
+    seen.length === 0 ? undefined : sql`INSERT INTO ${schema}.seen (scan, piece, bits)
+      SELECT ${scan}, ${pieces.cells(["piece", "bits"])} ${pieces} WHERE true
+      ON CONFLICT (scan, piece) DO UPDATE SET bits = excluded.bits`,
+    sql`UPDATE ${schema}.scans SET ${totalsSet(totals)}, checkpoint = ${
+      checkpoint ?? null
+    } WHERE scan = ${scan} RETURNING scan`
+  )
+  if (updated.length === 0) return yield* fail(db, new RowsRemoved({ label: list.label }))
+  if (plan.writes.length + plan.reappeared.length + (end?.missing.length ?? 0) > 0) yield* incrementRevision(db, list)
+  const changes = plan.changes.length
+  if (end === undefined) return { result: "whole", changes }
+  if (end.certified !== undefined && !(yield* hasCertifiedContent(db, list, scan, end.certified))) {
+    yield* db.run(sql`UPDATE ${schema}.scans SET state = 'incomplete', ended_at = ${time(now)} WHERE scan = ${scan}`)
+    return { result: "rowsRemoved", changes }
+  }
+  return { result: "whole", changes: changes + (yield* endScan(db, { ...commit, end, generation })) }
+})
+
+/** Ends a scan. Returns the number of rows that it has marked missing. */
+const endScan = Effect.fnUntraced(function*(
+  db: Sql,
+  { end, generation, list, now, scan }: Commit & Pick<Start, "generation"> & {
+    readonly end: NonNullable<Commit["end"]>
+  }
+): Effect.fn.Return<number, SinkError> {
+  const missing = end.missing.length === 0 ? [] : yield* db.all(
+    sql`UPDATE ${tableIn(list)} SET missing_since = ${time(now)} WHERE "row" ${
+      isOneOfIntegers(end.missing)
+    } RETURNING "row", id`
+  )
+  yield* appendChanges(db, {
+    list,
+    scan,
+    now,
+    generation,
+    changes: missing.toSorted((one, other) => readNumber(one, "row") - readNumber(other, "row")).map((row) => ({
+      kind: "missing",
+      id: readText(row, "id")
+    }))
+  })
+  // The number of the last change. In PostgreSQL, a transaction of another list may be assigning further numbers.
+  yield* db.run(
+    sql`UPDATE ${schema}.scans SET state = ${end.state}, certificate = ${json(end.certificate ?? null)}, ended_at = ${
+      time(now)
+    },
+      last_change = ${end.state === "complete" ? lastChange : raw("NULL")} WHERE scan = ${scan}`
+  )
+  yield* forgetScans(db, end.forget)
+  if (end.previous !== undefined) {
+    yield* db.run(
+      sql`DELETE FROM ${schema}.quarantine WHERE scan IN (
+        SELECT scan FROM ${schema}.scans WHERE list = ${list.label} AND kind IN ('head', 'window') AND scan > ${end.previous}
+          AND scan < ${scan}
+      )`
+    )
+  }
+  return missing.length
+})
+
+/**
+ * Writes a commit of a pass. Returns its number. Writes nothing if the totals to correct have changed, or if a row that
+ * reappeared was removed.
+ */
+export const writePass = Effect.fnUntraced(function*(
+  db: Sql,
+  { bound, generation }: Start,
+  commit: PassCommit
+): Effect.fn.Return<Counted<number | "outdated">, SinkError> {
+  const { correction, list, now, owner, pass, plan } = commit
+  yield* bind(db, bound, commit)
+  if (!(yield* reappearedRowsExist(db, list, plan))) return outdated
+  if (correction !== undefined) {
+    const corrected = yield* db.all(
+      sql`UPDATE ${schema}.scans SET tally = ${json(correction.totals)}
+      WHERE scan = ${correction.scan} AND ${either("tally", "tally::text")} = ${correction.before} RETURNING scan`
+    )
+    if (corrected.length === 0) return outdated
+  }
+  if (owner !== undefined) yield* bindOwner(db, owner)
+  const { firstRow, kind, request, startedAt, totals } = pass
+  const scan = pass.scan ??
+    (yield* insertScan(db, { list, kind, part: "", request, state: "complete", firstRow, totals, now: startedAt }))
+  yield* writePlan(db, { list, plan, scan, now, generation })
+  if (plan.writes.length + plan.reappeared.length > 0) yield* incrementRevision(db, list)
+  yield* db.run(
+    sql`UPDATE ${schema}.scans SET ${totalsSet(totals)}, ended_at = ${
+      time(now)
+    }, last_change = ${lastChange} WHERE scan = ${scan}`
+  )
+  return { result: scan, changes: plan.changes.length }
+})
+
+/** Stores a new scan, and abandons a running one of the same part. Returns the new scan's number. */
+export const startScan = Effect.fnUntraced(function*(
+  db: Sql,
+  { bound }: Pick<Start, "bound">,
+  scan: NewScan
+): Effect.fn.Return<number, SinkError> {
+  yield* requirePersonal(db, bound, scan.personal)
+  yield* db.run(
+    sql`UPDATE ${schema}.scans SET state = 'abandoned', ended_at = ${time(scan.now)}
+    WHERE list = ${scan.list.label} AND part = ${scan.part} AND state = 'running'`
+  )
+  return yield* insertScan(db, { ...scan, kind: scan.part === "" ? "full" : "part", state: "running" })
+})
+
+const insertScan = (
+  db: Sql,
+  { firstRow, kind, list, now, part, request, state, totals }: Omit<NewScan, "personal"> & {
+    readonly kind: string
+    readonly state: string
+  }
+): Effect.Effect<number, SinkError> =>
+  db.read(
+    sql`INSERT INTO ${schema}.scans (list, kind, part, asked, state, first_row, tally, started_at)
+    VALUES (${list.label}, ${kind}, ${part}, ${request}, ${state}, ${firstRow}, ${json(totals)}, ${
+      time(now)
+    }) RETURNING scan`,
+    ([row]) => readNumber(row, "scan")
+  )
+
+/** Assignments of the totals of a scan. */
+const totalsSet = (totals: string): Statement => {
+  const { counts: { pages, records } }: { readonly counts: { readonly pages: number; readonly records: number } } = JSON
+    .parse(
+      totals
+    )
+  return sql`tally = ${json(totals)}, pages = ${pages}, records = ${records}`
+}
+
+/** Runs a statement after another one. PostgreSQL runs both at once, because each run waits for the server. */
+const withBefore = (
+  db: Sql,
+  before: Statement | undefined,
+  statement: Statement
+): ReturnType<Sql["all"]> =>
+  before === undefined
+    ? db.all(statement)
+    : db.dialect === "postgres"
+    ? db.all(sql`WITH before AS (${before}) ${statement}`)
+    : Effect.andThen(db.run(before), db.all(statement))
+
+/**
+ * Asks whether the rows that reappeared exist. `prune` may have removed them, because they were missing. It removes no other rows.
+ * From now on until the transaction ends, it does not remove them.
+ */
+const reappearedRowsExist = (
+  db: Sql,
+  list: Lists.AnyList,
+  { reappeared }: Commit["plan"]
+): Effect.Effect<boolean, SinkError> =>
+  reappeared.length === 0 ? Effect.succeed(true) : db.read(
+    sql`SELECT "row" FROM ${tableIn(list)} WHERE "row" ${isOneOfIntegers(reappeared)} ${
+      either("", `ORDER BY "row" FOR UPDATE`)
+    }`,
+    (found) => found.length === reappeared.length
+  )
+
+/** Writes the rows, changes and quarantined records of a batch. */
+const writePlan = Effect.fnUntraced(function*(
+  db: Sql,
+  { generation, list, now, plan, scan }: Pick<Commit, "list" | "now" | "plan" | "scan"> & Pick<Start, "generation">
+): Effect.fn.Return<void, SinkError> {
+  const names = [...layoutOf(list).columns.map(({ name }) => name), "raw", "hash"]
+  const inserted = givenRows(list, plan.writes.filter(({ isNew }) => isNew))
+  yield* db.run(
+    sql`INSERT INTO ${tableIn(list)} (${raw(names.map(quoted).join(", "))}, "row", first_seen_at, changed_at)
+    SELECT ${inserted.cells([...names, "row"])}, ${time(now)}, ${time(now)} ${inserted}`
+  )
+  const updated = givenRows(list, plan.writes.filter(({ isNew }) => !isNew))
+  yield* db.run(
+    sql`UPDATE ${tableIn(list)} AS t SET ${updated.set(names)}, changed_at = ${
+      time(now)
+    }, missing_since = NULL ${updated}
+    WHERE t."row" = ${updated.cell("row")}`
+  )
+  if (plan.reappeared.length > 0) {
+    yield* db.run(
+      sql`UPDATE ${tableIn(list)} SET missing_since = NULL WHERE "row" ${isOneOfIntegers(plan.reappeared)}`
+    )
+  }
+  yield* appendChanges(db, { list, scan, now, generation, changes: plan.changes })
+  const quarantined = new Given(
+    { id: "text", path: "text", expected: "text", raw: "text" },
+    plan.quarantined.map(({ expected, id = null, path, raw: text }) => [id, path, expected, text])
+  )
+  yield* db.run(
+    sql`INSERT INTO ${schema}.quarantine (scan, list, id, path, expected, raw)
+    SELECT ${scan}, ${list.label}, ${quarantined.cells(["id", "path", "expected", "raw"])} ${quarantined}`
+  )
+})
+
+const givenRows = (list: Lists.AnyList, writes: ReadonlyArray<RowWrite>): Given =>
+  new Given(
+    {
+      ...Object.fromEntries(layoutOf(list).columns.map(({ kind, name }) => [name, columnTypes[kind]])),
+      raw: "json",
+      hash: "text",
+      row: "bigint"
+    },
+    writes.map(({ cells, hash, raw: text, row }) => [...cells, text, hash, row])
+  )
+
+/** Appends changes of a list in the generation, and counts them by UTC day. */
+export const appendChanges = Effect.fnUntraced(function*(
+  db: Sql,
+  { changes, generation, list, now, scan }: {
+    readonly list: Lists.AnyList
+    readonly scan: number
+    readonly now: string
+    readonly generation: string
+    readonly changes: ReadonlyArray<
+      & Pick<ChangeRow, "kind" | "id">
+      & { readonly [Text in "before" | "after"]?: string | undefined }
+      & { readonly fields?: ReadonlyArray<string> }
+    >
+  }
+): Effect.fn.Return<void, SinkError> {
+  if (changes.length === 0) return
+  const given = new Given(
+    { kind: "text", id: "text", fields: "json", before: "json", after: "json" },
+    changes.map((
+      { after = null, before = null, fields = [], id, kind }
+    ) => [kind, id, JSON.stringify(fields), before, after])
+  )
+  const counts = [...Map.groupBy(changes, ({ kind }) => kind)].map(([kind, { length }]) =>
+    sql`(${list.label}, ${day(now)}, ${kind}, ${length})`
+  )
+  const counted = sql`INSERT INTO ${schema}.change_counts AS c (list, day, kind, changes) VALUES ${join(counts)}
+    ON CONFLICT (list, day, kind) DO UPDATE SET changes = c.changes + excluded.changes`
+  // PostgreSQL's numbers have no gap, so that a reader who has seen a number never finds a lower one later: the row of
+  // `destination` is locked until the transaction ends. Another program may have begun a generation before.
+  const [first, seq, last, source] = [
+    sql`WITH counted AS (${counted}), last AS (
+      UPDATE ${schema}.destination SET changes = changes + ${changes.length}
+      RETURNING changes - ${changes.length} AS seq, generation
+    )`,
+    either("", "seq, "),
+    either("", "last.seq + given.nth, "),
+    either("", ", last")
+  ]
+  if (db.dialect === "sqlite") yield* db.run(counted)
+  yield* db.run(
+    sql`${
+      either("", first)
+    } INSERT INTO ${schema}.changes (${seq}list, scan, at, kind, id, fields, before, after, generation)
+    SELECT ${last}${list.label}, ${scan}, ${time(now)}, ${given.cells(["kind", "id", "fields", "before", "after"])},
+      ${either(sql`${generation}`, "last.generation")} ${given}${source}`
+  )
+})
+
+/** The UTC day of a time. */
+const day = (now: string): Statement => sql`${now.slice(0, "2024-05-01".length)}${either("", "::date")}`
+
+/** Notes in SQLite that rows of the list have changed, so that its rendered file is outdated. */
+export const incrementRevision = (db: Sql, list: Lists.AnyList): Effect.Effect<void, SinkError> =>
+  db.dialect === "postgres" ? Effect.void : db.run(
+    sql`INSERT INTO ${schema}.revisions (list, revision) VALUES (${list.label}, 1)
+    ON CONFLICT (list) DO UPDATE SET revision = revision + 1`
+  )
+
+/** Deletes what is stored of scans besides their rows: the sets of seen rows, and quarantined records. */
+export const forgetScans = Effect.fnUntraced(function*(
+  db: Sql,
+  scans: ReadonlyArray<number>
+): Effect.fn.Return<void, SinkError> {
+  if (scans.length === 0) return
+  yield* db.run(sql`DELETE FROM ${schema}.seen WHERE scan ${isOneOfIntegers(scans)}`)
+  yield* db.run(sql`DELETE FROM ${schema}.quarantine WHERE scan ${isOneOfIntegers(scans)}`)
+})
+
+/** Fills columns of rows, and records how far they are filled. */
+export const fill = Effect.fnUntraced(function*(
+  db: Sql,
+  { bound }: Pick<Start, "bound">,
+  { columns, list, personal, rows, unfilledFrom }: Fill
+): Effect.fn.Return<void, SinkError> {
+  yield* requirePersonal(db, bound, personal)
+  const names = columns.map(({ name }) => name)
+  const given = new Given(
+    { ...Object.fromEntries(columns.map(({ kind, name }) => [name, columnTypes[kind]])), row: "bigint" },
+    rows.map(({ cells, row }) => [...cells, row])
+  )
+  yield* db.run(
+    sql`UPDATE ${tableIn(list)} AS t SET ${given.set(names)} ${given} WHERE t."row" = ${given.cell("row")}`
+  )
+  yield* db.run(
+    sql`UPDATE ${schema}.list_columns SET unfilled_from = ${integer(unfilledFrom ?? null)}
+    WHERE list = ${list.label} AND name ${isOneOfTexts(names)}`
+  )
+})
+
+/** How many row numbers one statement looks up. */
+const rowsPerLookup = 10_000
+
+/** Asks whether the tables have the certified rows and quarantined records. */
+const hasCertifiedContent = Effect.fnUntraced(function*(
+  db: Sql,
+  list: Lists.AnyList,
+  scan: number,
+  { quarantined, rows, withoutId }: Certified
+): Effect.fn.Return<boolean, SinkError> {
+  const table = tableIn(list)
+  const found = yield* rowOf(
+    db,
+    sql`SELECT (SELECT count(*) FROM ${table}) AS count, (SELECT coalesce(max("row"), -1) FROM ${table}) AS highest,
+      count(*) AS quarantined, count(*) - count(id) AS without_id FROM ${schema}.quarantine WHERE scan = ${scan}`
+  )
+  if (readNumber(found, "quarantined") !== quarantined || readNumber(found, "without_id") !== withoutId) return false
+  const [count, highest] = [readNumber(found, "count"), readNumber(found, "highest")]
+  if (rows.highest > highest) return false
+  // If the row numbers have no gap, all rows exist.
+  if (count === highest + 1) return true
+  // Other writers wait for this transaction, so look up either the certified row numbers or the others, whichever are fewer.
+  const areCertified = rows.size <= highest / 2
+  let existing = 0
+  let numbers: Array<number> = []
+  for (let row = 0; row <= highest; row++) {
+    if (rows.has(row) === areCertified) numbers.push(row)
+    if (numbers.length < rowsPerLookup && row < highest) continue
+    const looked = yield* rowOf(db, sql`SELECT count(*) AS count FROM ${table} WHERE "row" ${isOneOfIntegers(numbers)}`)
+    existing += readNumber(looked, "count")
+    numbers = []
+  }
+  return (areCertified ? existing : count - existing) === rows.size
+})
+
+/**
+ * Returns the result of an earlier run of the same commit. If that run wrote something, the scan has the totals of the commit:
+ * rows that reappeared add to them.
+ */
+export const resultOf = (db: Sql, { end, plan, scan, totals }: Commit): Effect.Effect<Committed, SinkError> =>
+  end?.state !== "complete" && plan.reappeared.length === 0
+    ? Effect.succeed("whole")
+    : db.read(
+      sql`SELECT state, ${readJson("tally")} FROM ${schema}.scans WHERE scan = ${scan}`,
+      ([row]) =>
+        readText(row, "tally") !== totals
+          ? "outdated"
+          : end?.state === "complete" && readText(row, "state") !== "complete"
+          ? "rowsRemoved"
+          : "whole"
+    )
+
+/**
+ * Returns the result of an earlier run of the same commit. If that run wrote something, the last pass of its kind has the totals
+ * of the commit: each commit of a pass adds to them.
+ */
+export const passOf = (db: Sql, { list, pass }: PassCommit): Effect.Effect<number | "outdated", SinkError> =>
+  db.read(
+    sql`SELECT max(scan) AS scan FROM ${schema}.scans WHERE list = ${list.label} AND kind = ${pass.kind}
+      AND started_at = ${time(pass.startedAt)} AND ${either("tally", "tally::text")} = ${pass.totals}`,
+    ([row]) => readOptionalNumber(row, "scan") ?? "outdated"
+  )
+
+/** Returns the number of the running scan of a part. */
+export const runningScan = (db: Sql, { list, part }: NewScan): Effect.Effect<number, SinkError> =>
+  db.read(
+    sql`SELECT scan FROM ${schema}.scans WHERE list = ${list.label} AND part = ${part} AND state = 'running'`,
+    ([row]) => readNumber(row, "scan")
+  )

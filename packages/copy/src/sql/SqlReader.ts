@@ -1,0 +1,263 @@
+/** A {@link Reader} over the statements of both databases. */
+import type { Lists } from "@payments/core"
+import { Effect } from "effect"
+import { type Column, layoutOf } from "../plan/Columns.ts"
+import { Damaged, type SinkError } from "../port/Sink.ts"
+import { personalVersion } from "../store/Migrations.ts"
+import { personalColumns, toPersonalState } from "../store/PersonalBinding.ts"
+import {
+  readBoolean,
+  readNumber,
+  readOptional,
+  readOptionalNumber,
+  readText,
+  type Row,
+  toChange,
+  toChangeCount,
+  toConsumerState,
+  toFullRow,
+  toPiece,
+  toQuarantined,
+  toRecordedColumn,
+  toScan
+} from "../store/Rows.ts"
+import {
+  type BoundReader,
+  type ChangeReader,
+  maxBytes,
+  type Reader,
+  type RowReader,
+  type ScanReader
+} from "../store/Store.ts"
+import { greatest, isScan, quarantinePlace, readJson, readTime, tableIn } from "./SqlDialect.ts"
+import { currentGeneration, generationsOver, hasVersion, lastChange, ownGeneration } from "./SqlGenerations.ts"
+import { prunedRowsIn } from "./SqlMaintenance.ts"
+import { stateQuery, toListState } from "./SqlState.ts"
+import {
+  either,
+  isOneOfIntegers,
+  isOneOfTexts,
+  join,
+  quoted,
+  raw,
+  rowOf,
+  schema,
+  type Sql,
+  sql,
+  type Statement
+} from "./SqlStatement.ts"
+
+/** What each database reads in its own way: for speed, or because only the database knows it. */
+export interface OwnReader extends Pick<Reader, "find" | "statusTotals" | "damage"> {
+  /** Returns the process that has a label's lock, or undefined if none has it. */
+  readonly holderOf: (label: string) => Effect.Effect<string | undefined, SinkError>
+}
+
+/** Makes a reader. */
+export const readerOver = (db: Sql, { holderOf, ...own }: OwnReader): Reader => ({
+  ...own,
+  ...boundTo(db),
+  ...scansOver(db),
+  ...rowsOver(db),
+  ...changesOver(db),
+  location: db.location,
+  state: (list) =>
+    Effect.zipWith(
+      Effect.flatMap(hasVersion(db, personalVersion), (has) => rowOf(db, stateQuery(list, has))),
+      holderOf(list.label),
+      toListState
+    )
+})
+
+/** Makes the functions for what a destination is bound to. */
+const boundTo = (db: Sql): BoundReader => ({
+  source: sourceOf(db),
+  owner: Effect.zipWith(
+    db.all(sql`SELECT salt, fingerprint FROM ${schema}.known_keys ORDER BY number`),
+    db.all(sql`SELECT merchant FROM ${schema}.known_merchants`),
+    (keys, merchants) => ({
+      keys: keys.map((row) => ({ salt: readText(row, "salt"), fingerprint: readText(row, "fingerprint") })),
+      merchants: merchants.map((row) => readText(row, "merchant"))
+    })
+  ),
+  personal: Effect.flatMap(hasVersion(db, personalVersion), (has) =>
+    db.read(
+      has
+        ? sql`SELECT ${raw(personalColumns)}, (SELECT source FROM ${schema}.destination) AS source,
+          (SELECT string_agg(hash, ' ') FROM ${schema}.suppressed) AS suppressed FROM ${schema}.personal`
+        : sql`SELECT (SELECT source FROM ${schema}.destination) AS source`,
+      ([row]) => toPersonalState(row)
+    ))
+})
+
+/** Returns the source of the data, or undefined before the first commit. */
+const sourceOf = (db: Sql): Reader["source"] =>
+  db.read(sql`SELECT source FROM ${schema}.destination`, ([row]) => readOptional(row, "source"))
+
+/** The columns that `toScan` reads. */
+const scanColumns = sql`scan, part, asked, state, checkpoint, first_row, ${readJson("tally")}, ${
+  readJson("certificate")
+},
+  ${readTime("started_at")}, ${readTime("ended_at")}`
+
+/** SQL for a count in the totals of a scan. */
+const countIn = (name: string): Statement =>
+  either(`(tally ->> '$.counts.${name}')`, `(tally #>> '{counts,${name}}')::bigint`)
+
+/** Makes the functions for scans. */
+const scansOver = (db: Sql): ScanReader => ({
+  scans: (list, part) => {
+    const isOf = sql`list = ${list.label} AND ${part === undefined ? raw("true") : sql`part = ${part}`} AND ${isScan}`
+    // There may be many complete scans, so read only the last complete one of each part.
+    return db.read(
+      sql`WITH last AS (
+        SELECT part AS of, max(scan) AS latest FROM ${schema}.scans WHERE ${isOf} AND state = 'complete' GROUP BY part
+      )
+      SELECT ${scanColumns} FROM ${schema}.scans WHERE scan IN (SELECT latest FROM last)
+      UNION ALL
+      SELECT ${scanColumns} FROM ${schema}.scans LEFT JOIN last ON of = part
+      WHERE ${isOf} AND state IN ('running', 'incomplete', 'abandoned') AND scan > coalesce(latest, 0)
+      ORDER BY scan DESC`,
+      (rows) => rows.map(toScan)
+    )
+  },
+  scansFrom: (list, scan) =>
+    db.read(
+      sql`SELECT ${scanColumns} FROM ${schema}.scans WHERE scan >= ${scan} AND list = ${list.label} AND ${isScan}`,
+      (rows) => rows.map(toScan)
+    ),
+  otherScans: (list, part, scan) =>
+    db.read(
+      sql`SELECT EXISTS (
+        SELECT 1 FROM ${schema}.scans WHERE list = ${list.label} AND state = 'complete' AND ${isScan}
+      ) AS complete, EXISTS (
+        SELECT 1 FROM ${schema}.scans WHERE scan > ${scan} AND list = ${list.label} AND part ${
+        raw(part === "" ? "<>" : "=")
+      } '' AND (pages > 0 OR ${countIn("inserted")} + ${countIn("updated")} + ${countIn("returned")} > 0)
+      ) AS overtaken`,
+      ([row]) => ({ anyComplete: readBoolean(row, "complete"), overtaken: readBoolean(row, "overtaken") })
+    ),
+  seen: (scans) =>
+    db.read(
+      sql`SELECT piece, bits FROM ${schema}.seen WHERE scan ${isOneOfIntegers(scans)}`,
+      (rows) => rows.map(toPiece)
+    ),
+  quarantined: (scan) =>
+    db.read(
+      sql`SELECT count(*) AS records, count(*) - count(id) AS without_id FROM ${schema}.quarantine WHERE scan = ${scan}`,
+      ([counted]) => ({ records: readNumber(counted, "records"), withoutId: readNumber(counted, "without_id") })
+    )
+})
+
+const columnsIn = (db: Sql, list: Lists.AnyList): ReturnType<Reader["columns"]> =>
+  db.read(
+    sql`SELECT list, name, kind, unfilled_from FROM ${schema}.list_columns WHERE list = ${list.label}`,
+    (rows) => rows.map(toRecordedColumn)
+  )
+
+/** Makes the functions for the rows of a list. */
+const rowsOver = (db: Sql): RowReader => ({
+  columns: (list) => columnsIn(db, list),
+  textsOf: (list, rows) =>
+    db.read(
+      sql`SELECT "row", ${readJson("raw")} FROM ${tableIn(list)} WHERE "row" ${isOneOfIntegers(rows)}`,
+      (found) => new Map(found.map((row) => [readNumber(row, "row"), readText(row, "raw")]))
+    ),
+  present: (list, rows) => rowNumbers(db, sql`${tableIn(list)} WHERE "row" ${isOneOfIntegers(rows)}`),
+  missing: (list) => rowNumbers(db, sql`${tableIn(list)} WHERE missing_since IS NOT NULL`),
+  rows: Effect.fnUntraced(function*(list, after, count) {
+    const recorded = new Set((yield* columnsIn(db, list)).map(({ name }) => name))
+    const columns = layoutOf(list).columns.filter(({ name }) => recorded.has(name))
+    const next = sql`FROM ${tableIn(list)} WHERE "row" > ${after} ORDER BY "row" LIMIT`
+    // Both databases know the length of a text without reading the text.
+    const fitting = sql`SELECT ${greatest}(1, count(*)) FROM (
+      SELECT sum(bytes) OVER (ORDER BY "row") AS bytes FROM (
+        SELECT "row", octet_length(${either("raw", "raw::text")}) AS bytes ${next} ${count}
+      ) AS lengths
+    ) AS sums WHERE bytes <= ${maxBytes}`
+    return yield* db.readExact(
+      sql`SELECT "row", ${raw(columns.map(({ name }) => quoted(name)).join(", "))}, ${readJson("raw")}, hash,
+        ${join(["first_seen_at", "changed_at", "missing_since"].map(readTime))} ${next} (${fitting})`,
+      (rows) =>
+        rows.map((row) => {
+          if (!Number.isSafeInteger(readNumber(row, "row"))) {
+            throw new Damaged({ problem: `a row number of ${list.label} is too large` })
+          }
+          return toFullRow(row, db.dialect === "sqlite" ? row : cellsOf(columns, row))
+        })
+    )
+  }),
+  quarantine: (after, count, lists) =>
+    db.read(
+      // Only erasures and rewrites update rows of this table. In PostgreSQL, an updated one gets another ctid, so it may be read
+      // again, or not at all, by a reader that started before.
+      sql`SELECT ${either("rowid", "ctid::text")} AS place, list, scan, id, path, expected, ${readJson("raw")}
+      FROM ${schema}.quarantine WHERE ${quarantinePlace} > ${
+        either(sql`${Number(after ?? 0)}`, sql`${after ?? "(0,0)"}::tid`)
+      } AND list ${isOneOfTexts(lists.map(({ label }) => label))} ORDER BY ${quarantinePlace} LIMIT ${count}`,
+      (rows) => rows.map(toQuarantined)
+    )
+})
+
+const rowNumbers = (db: Sql, from: Statement): Effect.Effect<ReadonlyArray<number>, SinkError> =>
+  db.read(sql`SELECT "row" FROM ${from}`, (rows) => rows.map((row) => readNumber(row, "row")))
+
+/** Converts PostgreSQL's cells to the types that SQLite returns: text, and numbers for integers and booleans. */
+const cellsOf = (columns: ReadonlyArray<Column>, row: Row): Row =>
+  Object.fromEntries(
+    columns.map(({ kind, name }) => {
+      const cell = row[name] ?? null
+      return [name, kind === "text" || cell === null ? cell : Number(cell)]
+    })
+  )
+
+/** Makes the functions for changes and their consumers. */
+const changesOver = (
+  db: Sql
+): ChangeReader => {
+  const { changeRange, hasGenerations, lineage } = generationsOver(db)
+  const hasPersonal = hasVersion(db, personalVersion)
+  return {
+    textsAt: Effect.fnUntraced(function*(list, scan, ids) {
+      const stored = yield* rowOf(db, sql`SELECT last_change FROM ${schema}.scans WHERE scan = ${scan}`)
+      // Scans of earlier versions of the tables did not store their last change, and there were no passes.
+      const end = readOptionalNumber(stored, "last_change")
+      return yield* db.read(
+        sql`SELECT id, ${readJson("before")} FROM ${schema}.changes WHERE seq IN (
+          SELECT min(seq) FROM ${schema}.changes WHERE list = ${list.label} AND id ${isOneOfTexts(ids)}
+            AND before IS NOT NULL AND ${end === undefined ? sql`scan > ${scan}` : sql`seq > ${end}`} GROUP BY id
+        )`,
+        (rows) => new Map(rows.map((row) => [readText(row, "id"), readText(row, "before")]))
+      )
+    }),
+    changes: (after, count, lists, since) =>
+      Effect.flatMap(hasGenerations, (has) =>
+        db.read(
+          // The plus sign prevents SQLite from using the index by list, because it would sort all changes for each batch.
+          sql`SELECT seq, ${has ? ownGeneration : raw("NULL")} AS generation, list, scan, ${readTime("at")}, kind, id,
+            ${join(["fields", "before", "after"].map(readJson))} FROM ${schema}.changes
+          WHERE seq > ${after} AND ${either("+", "")}list ${isOneOfTexts(lists.map(({ label }) => label))}
+            AND ${since === undefined ? raw("true") : sql`at >= ${{ type: "timestamptz", value: since }}`}
+          ORDER BY seq LIMIT ${count}`,
+          (rows) => rows.map(toChange)
+        )),
+    consumerStates: Effect.flatMap(hasGenerations, (has) =>
+      db.read(
+        sql`SELECT name, position, ${readTime("moved_at")}, ${lastChange} AS last_change,
+          ${has ? ownGeneration : raw("NULL")} AS generation, ${
+          has ? currentGeneration : raw("NULL")
+        } AS current_generation
+        FROM ${schema}.consumers ORDER BY name`,
+        (rows) => rows.map(toConsumerState)
+      )),
+    changeCounts: (list, from) =>
+      db.read(
+        sql`SELECT ${either("day", "day::text")} AS day, kind, changes FROM ${schema}.change_counts
+        WHERE list = ${list.label} AND day >= ${from}`,
+        (rows) => rows.map(toChangeCount)
+      ),
+    changeRange,
+    lineage,
+    prunedRows: (list) => Effect.flatMap(hasPersonal, (has) => prunedRowsIn(db, list, has))
+  }
+}

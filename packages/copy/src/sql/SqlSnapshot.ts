@@ -1,0 +1,181 @@
+/** A {@link Snapshot} over the statements of one reading transaction. Its steps block no thread for long. */
+import type { Lists } from "@payments/core"
+import { Effect } from "effect"
+import { contentHash } from "../plan/Plan.ts"
+import { longestStatus } from "../port/ListFreshness.ts"
+import type { SinkError } from "../port/Sink.ts"
+import { readBoolean, readNumber, readOptional, readOptionalNumber, readText, type Row } from "../store/Rows.ts"
+import { type ComparedBy, dayLength, type GroupTotal, type Snapshot, type TotalColumns } from "../store/Snapshot.ts"
+import type { Reader } from "../store/Store.ts"
+import { readTime, tableIn } from "./SqlDialect.ts"
+import { either, join, quoted, raw, rowOf, schema, type Sql, sql, type Statement, time } from "./SqlStatement.ts"
+
+/** The limits of a step: ids, and row numbers. */
+const [stepIds, stepRows] = [5000, 10_000] as const
+
+/** Makes a snapshot. `contents` reads every row, so each database has a function of its own. */
+export const snapshotOver = (db: Sql, reader: Reader, contents: Snapshot["contents"]): Snapshot => ({
+  ...reader,
+  // A server need not send texts whose hashes are equal.
+  hasFastTexts: db.dialect === "sqlite",
+  contents,
+  earlier: (list, at, by, after = "") =>
+    Effect.map(
+      db.first(
+        sql`SELECT c.id AS place, c.kind, ${contentOf(sql`(${firstTextAfter(list, at, "c")})`, by)} AS content
+        FROM (${firstChanges(sql`${schema}.changes WHERE list = ${list.label} AND seq > ${at} AND id > ${after}`)}) AS c
+        ORDER BY place`,
+        { count: stepIds, columns: ["kind", "content"], texts: ["content"] }
+      ),
+      ({ rows }) =>
+        rows.map((row) => {
+          const kind = readText(row, "kind")
+          const content = readOptional(row, "content")
+          const hash = content === undefined ? undefined : hashed(db, content, by)
+          return {
+            id: readText(row, "place"),
+            row: kind === "insert" ? undefined : { content: hash, missing: kind === "returned" }
+          }
+        })
+    ),
+  rowsAt: (list, ids, at) =>
+    Effect.map(
+      db.first(
+        // SQLite would sort texts, although the rows have the order of the ids already.
+        sql`SELECT wanted.place, t.missing_since IS NOT NULL AS missing,
+          (SELECT kind FROM ${schema}.changes WHERE list = ${list.label} AND id = t.id AND seq > ${at} ORDER BY seq LIMIT 1)
+            AS kind, coalesce((${firstTextAfter(list, at, "t")}), ${either("t.raw", "t.raw::text")}) AS content
+        FROM ${
+          either(
+            sql`(SELECT key AS place, value AS id FROM json_each(${{ type: "text", list: ids }})) AS wanted`,
+            sql`unnest(${{ type: "text", list: ids }}) WITH ORDINALITY AS wanted (id, place)`
+          )
+        } LEFT JOIN ${tableIn(list)} AS t ON t.id = wanted.id ${either("", "ORDER BY place")}`,
+        { count: ids.length + 1, columns: ["missing", "kind", "content"], texts: ["content"] }
+      ),
+      ({ rows }) =>
+        rows.map((row) => {
+          const [text, kind] = [readOptional(row, "content"), readOptional(row, "kind")]
+          return text === undefined || kind === "insert"
+            ? undefined
+            : { text, missing: kind === undefined ? readBoolean(row, "missing") : kind === "returned" }
+        })
+    ),
+  totals: (list, counted) =>
+    Effect.suspend(() => {
+      const totals: Array<GroupTotal> = []
+      return Effect.as(forEachTotal(db, list, counted, (total) => totals.push(total)), totals)
+    }),
+  firstReachable: Effect.fnUntraced(function*(list, at) {
+    const next = readOptional(
+      yield* rowOf(db, sql`SELECT ${readTime("at")} FROM ${schema}.changes WHERE seq > ${at} ORDER BY seq LIMIT 1`),
+      "at"
+    )
+    if (next === undefined) return undefined
+    let last = ""
+    yield* inSteps(
+      db,
+      list,
+      (range) =>
+        sql`SELECT ${readTime("changed_at")} FROM (
+          SELECT max(changed_at) AS changed_at FROM ${tableIn(list)} AS t
+          WHERE ${range} AND changed_at >= ${time(next)} AND NOT EXISTS (
+            SELECT 1 FROM ${schema}.changes AS c WHERE c.list = ${list.label} AND c.id = t.id AND c.seq > ${at}
+              AND (c.kind = 'insert' OR t.first_seen_at < ${time(next)})
+          )
+        ) AS unrecorded`,
+      (row) => {
+        const found = readText(row, "changed_at")
+        if (found > last) last = found
+      }
+    )
+    if (last === "") return undefined
+    const reachable = yield* rowOf(db, sql`SELECT max(seq) AS seq FROM ${schema}.changes WHERE at <= ${time(last)}`)
+    return readOptionalNumber(reachable, "seq")
+  })
+})
+
+/** Counts rows and sums amounts by day and status. Calls `use` with each of them once or several times. */
+export const forEachTotal = (
+  db: Sql,
+  list: Lists.AnyList,
+  counted: TotalColumns,
+  use: (total: GroupTotal) => void
+): Effect.Effect<void, SinkError> =>
+  inSteps(db, list, (range) => totalsStatement(list, counted, range), (row) => use(totalOf(row, counted)))
+
+/** Runs a statement over all rows of a list: in SQLite for each range of row numbers, because a step blocks the thread. */
+const inSteps = Effect.fnUntraced(function*(
+  db: Sql,
+  list: Lists.AnyList,
+  statementOf: (range: Statement) => Statement,
+  use: (row: Row) => void
+): Effect.fn.Return<void, SinkError> {
+  if (db.dialect === "postgres") {
+    for (const row of yield* db.all(statementOf(raw("true")))) use(row)
+    return
+  }
+  const end = readNumber(
+    yield* rowOf(db, sql`SELECT coalesce(max("row") + 1, 0) AS "end" FROM ${tableIn(list)}`),
+    "end"
+  )
+  for (let from = 0; from < end; from += stepRows) {
+    const range = sql`"row" BETWEEN ${from} AND ${Math.min(from + stepRows, end) - 1}`
+    for (const row of yield* db.all(statementOf(range))) use(row)
+    yield* Effect.yieldNow
+  }
+})
+
+/** SQL for a text or its hash, which PostgreSQL computes as `contentHash` of `Plan.ts` does. */
+export const contentOf = (text: Statement, by: ComparedBy): Statement =>
+  either(text, by === "text" ? sql`${text}::text` : sql`encode(sha256(convert_to(${text}::text, 'UTF8')), 'hex')`)
+
+/** Returns the content of a row with {@link contentOf}. */
+export const hashed = ({ dialect }: Pick<Sql, "dialect">, content: string, by: ComparedBy): string =>
+  dialect === "sqlite" && by === "hash" ? contentHash(content) : content
+
+/** SQL for the text that a record had after a change, if it has changed since. */
+const firstTextAfter = (list: Lists.AnyList, at: number, record: string): Statement =>
+  sql`SELECT before FROM ${schema}.changes AS b WHERE b.list = ${list.label} AND b.id = ${
+    raw(record)
+  }.id AND b.seq > ${at}
+  AND b.before IS NOT NULL ORDER BY b.seq LIMIT 1`
+
+/** SQL for the first change of each record. SQLite takes `kind` from the row with the minimum: https://sqlite.org/lang_select.html#bareagg */
+const firstChanges = (changes: Statement): Statement =>
+  either(
+    sql`SELECT id, kind, min(seq) AS seq FROM ${changes} GROUP BY id`,
+    sql`SELECT DISTINCT ON (id) id, kind FROM ${changes} ORDER BY id, seq LIMIT ${stepIds}`
+  )
+
+/**
+ * SQLite fails if a sum exceeds 64 bits, so it sums 32-bit halves of the amounts. The sums are returned as texts, because a number
+ * would be rounded.
+ */
+const totalsStatement = (list: Lists.AnyList, { amounts, day, status }: TotalColumns, range: Statement): Statement => {
+  const start = (column: TotalColumns["day"], length: number) =>
+    raw(column === undefined ? "NULL" : `substr(${quoted(column.name)}, 1, ${length})`)
+  const sums = amounts.map(({ name }, index) => {
+    const amount = quoted(name)
+    return sql`, ${
+      either(
+        `CAST(sum(${amount} >> 32) AS TEXT) AS high_${index}, CAST(sum(${amount} & 0xffffffff) AS TEXT) AS low_${index}`,
+        `NULL AS high_${index}, sum(${amount})::text AS low_${index}`
+      )
+    }, count(*) - count(${raw(amount)}) AS nulls_${raw(String(index))}`
+  })
+  return sql`SELECT ${start(day, dayLength)} AS day, ${start(status, longestStatus)} AS status, count(*) AS records${
+    join(sums, "")
+  } FROM ${tableIn(list)} WHERE ${range} AND missing_since IS NULL GROUP BY 1, 2`
+}
+
+const totalOf = (row: Row, { amounts }: TotalColumns): GroupTotal => ({
+  day: readOptional(row, "day") ?? null,
+  status: readOptional(row, "status") ?? null,
+  records: BigInt(readText(row, "records")),
+  amounts: amounts.map((_, index) => ({
+    // The sum of no amounts is null, which is read as an empty text, and BigInt("") is 0.
+    sum: BigInt(readText(row, `high_${index}`)) * 2n ** 32n + BigInt(readText(row, `low_${index}`)),
+    nulls: BigInt(readText(row, `nulls_${index}`))
+  }))
+})

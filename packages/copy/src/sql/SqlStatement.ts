@@ -1,0 +1,209 @@
+/**
+ * Statements that both databases run. A statement exists once, and where the databases differ, both texts stand side by side. This
+ * room has the questions to a destination and the writes. It imports `store`, `plan` and `port`, but no database.
+ */
+import { Effect } from "effect"
+import { SinkError, type SinkReason } from "../port/Sink.ts"
+import type { Row } from "../store/Rows.ts"
+
+/** The value of a parameter. Booleans are 1 and 0. */
+export type Value = string | number | Uint8Array | null
+
+/** PostgreSQL's types of parameters. SQLite gets the values without a type. */
+export type ValueType = "text" | "bigint" | "boolean" | "json" | "timestamptz" | "bytea" | "tid"
+
+/** A value, or a list of values, that is sent next to the statement. */
+export type Parameter =
+  | { readonly type: ValueType; readonly value: Value }
+  | { readonly type: ValueType; readonly list: ReadonlyArray<Value> }
+
+/** How a database writes statements. */
+export interface Style {
+  readonly dialect: "sqlite" | "postgres"
+  /** The schema of the tables, as SQL writes it. */
+  readonly schema: string
+  readonly parameter: (number: number, parameter: Parameter) => string
+}
+
+/** A statement, or part of one. */
+export class Statement {
+  readonly texts: ReadonlyArray<string>
+  readonly parts: ReadonlyArray<Part>
+  constructor(texts: ReadonlyArray<string>, parts: ReadonlyArray<Part> = []) {
+    this.texts = texts
+    this.parts = parts
+  }
+}
+
+/** A part of a statement. Texts and numbers become parameters. A function writes what differs between the databases. */
+type Part = Statement | Given | Parameter | string | number | null | ((style: Style) => Statement | string)
+
+/** Makes a statement from a template. */
+export const sql = (texts: TemplateStringsArray, ...parts: ReadonlyArray<Part>): Statement =>
+  new Statement(texts, parts)
+
+/** Makes a part from a text of the program itself. */
+export const raw = (text: string): Statement => new Statement([text])
+
+const part = (one: Part): Statement => new Statement(["", ""], [one])
+
+/** Makes a part that differs between the databases. */
+export const either = (sqlite: Statement | string, postgres: Statement | string): Statement =>
+  part(({ dialect }) => dialect === "sqlite" ? sqlite : postgres)
+
+/** The schema of the tables. SQLite calls that of an open file `main`. */
+export const schema: Statement = part((style) => style.schema)
+
+/** Joins parts with commas, or with another text between them. */
+export const join = (parts: ReadonlyArray<Statement>, separator = ", "): Statement =>
+  new Statement(["", ...parts.map((_, index) => index === parts.length - 1 ? "" : separator)], parts)
+
+/** Quotes a name for SQL. */
+export const quoted = (name: string): string => `"${name.replaceAll("\"", "\"\"")}"`
+
+const typed = (type: ValueType) => (value: Value): Statement => part({ type, value })
+
+/** A parameter with the text of a JSON value. */
+export const json = typed("json")
+/** A parameter with a time. */
+export const time = typed("timestamptz")
+/** A parameter with an integer or null. */
+export const integer = typed("bigint")
+
+const isOneOf = (type: ValueType) => (list: ReadonlyArray<Value>): Statement =>
+  either(sql`IN (SELECT value FROM json_each(${{ type, list }}))`, sql`= ANY (${{ type, list }})`)
+
+/** A condition: the text before it is one of these. */
+export const isOneOfTexts = isOneOf("text")
+/** A condition: the integer before it is one of these. */
+export const isOneOfIntegers = isOneOf("bigint")
+
+/**
+ * Rows to write. SQLite runs the statement for each of them. PostgreSQL runs it once, over arrays, because each run waits for the
+ * server. Without rows, the statement does not run. As a part, it is PostgreSQL's `FROM`.
+ */
+export class Given {
+  readonly #columns: ReadonlyArray<readonly [name: string, type: ValueType]>
+  readonly rows: ReadonlyArray<ReadonlyArray<Value>>
+  constructor(columns: { readonly [name: string]: ValueType }, rows: Given["rows"]) {
+    this.#columns = Object.entries(columns)
+    this.rows = rows
+  }
+
+  /** The number of columns. */
+  get width(): number {
+    return this.#columns.length
+  }
+
+  /** The value of a column. */
+  cell(name: string): Statement {
+    const index = this.#columns.findIndex(([column]) => column === name)
+    return either(`?${index + 1}`, `given.${quoted(name)}`)
+  }
+
+  /** The values of columns. */
+  cells(names: ReadonlyArray<string>): Statement {
+    return join(names.map((name) => this.cell(name)))
+  }
+
+  /** Assignments of the values to columns of the same names. */
+  set(names: ReadonlyArray<string>): Statement {
+    return join(names.map((name) => sql`${raw(quoted(name))} = ${this.cell(name)}`))
+  }
+
+  /** The rows, each with its number as `nth`. */
+  get from(): Statement {
+    const names = [...this.#columns.map(([name]) => quoted(name)), "nth"]
+    const arrays = this.#columns.map(([, type], index) =>
+      part({ type, list: this.rows.map((row) => row[index] ?? null) })
+    )
+    return either("", sql`FROM unnest(${join(arrays)}) WITH ORDINALITY AS given (${raw(names.join(", "))})`)
+  }
+}
+
+/** A statement as a database gets it. With `rows`, SQLite runs it for each of them, and their values come first. */
+export interface Rendered {
+  readonly text: string
+  readonly parameters: ReadonlyArray<Parameter>
+  readonly rows: Given["rows"] | undefined
+}
+
+/** Writes a statement for a database. */
+export const render = (statement: Statement, style: Style): Rendered => {
+  const written = givenIn(statement)
+  const first = style.dialect === "sqlite" ? written?.width ?? 0 : 0
+  const parameters: Array<Parameter> = []
+  const add = (parameter: Parameter) => style.parameter(first + parameters.push(parameter), parameter)
+  const write = (one: Part): string => {
+    if (one instanceof Statement) {
+      return one.texts.reduce((text, next, index) => text + write(one.parts[index - 1] ?? null) + next)
+    }
+    if (one instanceof Given) return write(one.from)
+    if (typeof one === "function") {
+      const text = one(style)
+      return typeof text === "string" ? text : write(text)
+    }
+    if (typeof one === "object" && one !== null) return add(one)
+    return add({ type: typeof one === "number" ? "bigint" : "text", value: one })
+  }
+  return { text: write(statement), parameters, rows: written?.rows }
+}
+
+const givenIn = ({ parts }: Statement): Given | undefined => {
+  for (const one of parts) {
+    const found = one instanceof Given ? one : one instanceof Statement ? givenIn(one) : undefined
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+/** Runs statements; in a transaction, those of the transaction. */
+export interface Sql {
+  /** The location of the destination, for errors. */
+  readonly location: string
+  readonly dialect: Style["dialect"]
+  /** Converts the rows of a statement. Fails with `Damaged` if `convert` throws it. */
+  readonly read: <A>(
+    statement: Statement,
+    convert: (rows: ReadonlyArray<Row>) => A
+  ) => Effect.Effect<A, SinkError>
+  /** Does the same, but SQLite returns integers that JavaScript rounds as `bigint`, instead of failing. */
+  readonly readExact: Sql["read"]
+  readonly all: (statement: Statement) => Effect.Effect<ReadonlyArray<Row>, SinkError>
+  readonly run: (statement: Statement) => Effect.Effect<void, SinkError>
+  /**
+   * Returns the first rows of a statement, which is sorted by `place`: at most `count`, and only until these texts exceed `maxBytes`
+   * of `Store.ts`, but at least one. `isWhole`: there are no more.
+   */
+  readonly first: (
+    statement: Statement,
+    limit: {
+      readonly count: number
+      /** The columns besides `place`. */
+      readonly columns: ReadonlyArray<string>
+      readonly texts: ReadonlyArray<string>
+    }
+  ) => Effect.Effect<{ readonly rows: ReadonlyArray<Row>; readonly isWhole: boolean }, SinkError>
+}
+
+/** An open database that a program reads, and changes in short transactions. */
+export interface SqlDatabase extends Sql {
+  /**
+   * Runs a body as one transaction. If the connection is lost, the body is run again. In PostgreSQL, the removal of changes and rows
+   * excludes the other transactions with its exclusive lock. SQLite has one writer at a time.
+   */
+  readonly transaction: <A>(
+    lock: "shared" | "exclusive",
+    body: (db: Sql) => Effect.Effect<A, SinkError>
+  ) => Effect.Effect<A, SinkError>
+  /** SQL for the identity of the server, or for NULL. */
+  readonly origin: Effect.Effect<Statement, SinkError>
+}
+
+/** Returns the first row of a statement. */
+export const rowOf = ({ all }: Pick<Sql, "all">, statement: Statement): Effect.Effect<Row | undefined, SinkError> =>
+  Effect.map(all(statement), ([row]) => row)
+
+/** Fails with a reason. */
+export const fail = ({ location }: Pick<Sql, "location">, reason: SinkReason): Effect.Effect<never, SinkError> =>
+  Effect.fail(new SinkError({ location, reason }))

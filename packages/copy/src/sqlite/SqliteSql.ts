@@ -1,0 +1,90 @@
+/** Runs the statements of both databases over an SQLite file. */
+import { Cause, Effect, Exit } from "effect"
+import { SinkError } from "../port/Sink.ts"
+import { raw, render, type Sql, type SqlDatabase, type Statement, type Style, type Value } from "../sql/SqlStatement.ts"
+import { readOptional, type Row } from "../store/Rows.ts"
+import { maxBytes } from "../store/Store.ts"
+import type { Database, SqliteClient } from "./SqliteClient.ts"
+import { rowsOf } from "./SqliteRows.ts"
+
+/** Runs statements in steps of their own. */
+export const sqlOver = ({ run }: Pick<SqliteClient, "run">, location: string): Sql => ({
+  location,
+  dialect: "sqlite",
+  read: (statement, convert) => run((db) => convert(all(db, statement))),
+  readExact: (statement, convert) => run((db) => convert(allExact(db, statement))),
+  all: (statement) => run((db) => all(db, statement)),
+  run: (statement) => run((db) => change(db, statement)),
+  first: (statement, limit) => run((db) => first(db, statement, limit))
+})
+
+/** Runs statements in the step that is running. */
+export const sqlIn = (db: Database, location: string): Sql => ({
+  location,
+  dialect: "sqlite",
+  read: (statement, convert) => Effect.sync(() => convert(all(db, statement))),
+  readExact: (statement, convert) => Effect.sync(() => convert(allExact(db, statement))),
+  all: (statement) => Effect.sync(() => all(db, statement)),
+  run: (statement) => Effect.sync(() => change(db, statement)),
+  first: (statement, limit) => Effect.sync(() => first(db, statement, limit))
+})
+
+/** Runs statements of maintenance. */
+export const databaseOver = (
+  client: Pick<SqliteClient, "run" | "unlockedTransaction">,
+  location: string
+): SqlDatabase => ({
+  ...sqlOver(client, location),
+  transaction: (_, body) => client.unlockedTransaction((db) => settle(body(sqlIn(db, location)))),
+  origin: Effect.succeed(raw("NULL"))
+})
+
+/** Runs a body of {@link sqlIn} at once. It runs synchronously, as SQLite does: one that waits would fail here. */
+export const settle = <A>(body: Effect.Effect<A, SinkError>): A => {
+  const exit = Effect.runSyncExit(body)
+  if (Exit.isSuccess(exit)) return exit.value
+  const error = Cause.squash(exit.cause)
+  throw error instanceof SinkError ? error.reason : error
+}
+
+/** How SQLite writes statements. */
+export const style: Style = { dialect: "sqlite", schema: "main", parameter: (number) => `?${number}` }
+
+const prepare = (db: Database, statement: Statement) => {
+  const { parameters, rows, text } = render(statement, style)
+  const values = parameters.map((parameter): Value =>
+    "list" in parameter ? JSON.stringify(parameter.list) : parameter.value
+  )
+  return {
+    text,
+    prepared: db.prepare(text),
+    runs: rows === undefined ? [values] : rows.map((row) => [...row, ...values])
+  }
+}
+
+const all = (db: Database, statement: Statement): ReadonlyArray<Row> => {
+  const { prepared, runs } = prepare(db, statement)
+  return runs.flatMap((values) => prepared.all(...values))
+}
+
+const allExact = (db: Database, statement: Statement): ReadonlyArray<Row> => {
+  const { runs, text } = prepare(db, statement)
+  return runs.flatMap((values) => db.allExact(text, ...values))
+}
+
+const change = (db: Database, statement: Statement): void => {
+  const { prepared, runs } = prepare(db, statement)
+  for (const values of runs) prepared.run(...values)
+}
+
+const first = (db: Database, statement: Statement, { count, texts }: Parameters<Sql["first"]>[1]) => {
+  const { prepared, runs: [values = []] } = prepare(db, statement)
+  const rows: Array<Row> = []
+  let length = 0
+  for (const row of rowsOf(prepared, values)) {
+    for (const column of texts) length += readOptional(row, column)?.length ?? 0
+    if (rows.length === count || (rows.length > 0 && length > maxBytes)) return { rows, isWhole: false }
+    rows.push(row)
+  }
+  return { rows, isWhole: true }
+}
