@@ -98,8 +98,7 @@ export const bindOwner = Effect.fnUntraced(function*(
   }
   const given = new Given({ merchant: "text" }, merchants.map((merchant) => [merchant]))
   yield* db.run(
-    sql`INSERT INTO ${schema}.known_merchants (merchant) SELECT ${given.cell("merchant")} ${given} WHERE true
-    ON CONFLICT DO NOTHING`
+    sql`INSERT INTO ${schema}.known_merchants (merchant) ${given.values(given.cell("merchant"))} ON CONFLICT DO NOTHING`
   )
   if (key === undefined) return
   yield* db.run(

@@ -58,7 +58,7 @@ export const write = Effect.fnUntraced(function*(
   const updated = yield* withBefore(
     db,
     seen.length === 0 ? undefined : sql`INSERT INTO ${schema}.seen (scan, piece, bits)
-      SELECT ${scan}, ${pieces.cells(["piece", "bits"])} ${pieces} WHERE true
+      ${pieces.values(sql`${scan}, ${pieces.cells(["piece", "bits"])}`)}
       ON CONFLICT (scan, piece) DO UPDATE SET bits = excluded.bits`,
     sql`UPDATE ${schema}.scans SET ${totalsSet(totals)}, checkpoint = ${
       checkpoint ?? null
@@ -224,7 +224,7 @@ const writePlan = Effect.fnUntraced(function*(
   const inserted = givenRows(list, plan.writes.filter(({ isNew }) => isNew))
   yield* db.run(
     sql`INSERT INTO ${tableIn(list)} (${raw(names.map(quoted).join(", "))}, "row", first_seen_at, changed_at)
-    SELECT ${inserted.cells([...names, "row"])}, ${time(now)}, ${time(now)} ${inserted}`
+    ${inserted.values(sql`${inserted.cells([...names, "row"])}, ${time(now)}, ${time(now)}`)}`
   )
   const updated = givenRows(list, plan.writes.filter(({ isNew }) => !isNew))
   yield* db.run(
@@ -245,7 +245,7 @@ const writePlan = Effect.fnUntraced(function*(
   )
   yield* db.run(
     sql`INSERT INTO ${schema}.quarantine (scan, list, id, path, expected, raw)
-    SELECT ${scan}, ${list.label}, ${quarantined.cells(["id", "path", "expected", "raw"])} ${quarantined}`
+    ${quarantined.values(sql`${scan}, ${list.label}, ${quarantined.cells(["id", "path", "expected", "raw"])}`)}`
   )
 })
 
@@ -289,22 +289,17 @@ export const appendChanges = Effect.fnUntraced(function*(
     ON CONFLICT (list, day, kind) DO UPDATE SET changes = c.changes + excluded.changes`
   // PostgreSQL's numbers have no gap, so that a reader who has seen a number never finds a lower one later: the row of
   // `destination` is locked until the transaction ends. Another program may have begun a generation before.
-  const [first, seq, last, source] = [
-    sql`WITH counted AS (${counted}), last AS (
-      UPDATE ${schema}.destination SET changes = changes + ${changes.length}
-      RETURNING changes - ${changes.length} AS seq, generation
-    )`,
-    either("", "seq, "),
-    either("", "last.seq + given.nth, "),
-    either("", ", last")
-  ]
+  const numbered = sql`WITH counted AS (${counted}), last AS (
+    UPDATE ${schema}.destination SET changes = changes + ${changes.length}
+    RETURNING changes - ${changes.length} AS seq, generation
+  )`
+  const values = sql`${either("", "last.seq + given.nth, ")}${list.label}, ${scan}, ${time(now)},
+    ${given.cells(["kind", "id", "fields", "before", "after"])}, ${either(sql`${generation}`, "last.generation")}`
   if (db.dialect === "sqlite") yield* db.run(counted)
   yield* db.run(
-    sql`${
-      either("", first)
-    } INSERT INTO ${schema}.changes (${seq}list, scan, at, kind, id, fields, before, after, generation)
-    SELECT ${last}${list.label}, ${scan}, ${time(now)}, ${given.cells(["kind", "id", "fields", "before", "after"])},
-      ${either(sql`${generation}`, "last.generation")} ${given}${source}`
+    sql`${either("", numbered)} INSERT INTO ${schema}.changes
+      (${either("", "seq, ")}list, scan, at, kind, id, fields, before, after, generation)
+    ${given.values(values)}${either("", ", last")}`
   )
 })
 

@@ -161,7 +161,7 @@ const stateOver = (
   suppress: (hashes, erasure) => {
     const given = new Given({ hash: "text" }, hashes.map((hash) => [hash]))
     return db.read(
-      sql`INSERT INTO ${schema}.suppressed (hash, erasure) SELECT ${given.cell("hash")}, ${erasure} ${given} WHERE true
+      sql`INSERT INTO ${schema}.suppressed (hash, erasure) ${given.values(sql`${given.cell("hash")}, ${erasure}`)}
         ON CONFLICT DO NOTHING RETURNING hash`,
       (added) => added.length > 0
     )

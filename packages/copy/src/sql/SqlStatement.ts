@@ -95,20 +95,30 @@ export class Given {
     return this.#columns.length
   }
 
+  #name(name: string, { dialect }: Style): string {
+    return dialect === "sqlite"
+      ? `?${this.#columns.findIndex(([column]) => column === name) + 1}`
+      : `given.${quoted(name)}`
+  }
+
   /** The value of a column. */
   cell(name: string): Statement {
-    const index = this.#columns.findIndex(([column]) => column === name)
-    return either(`?${index + 1}`, `given.${quoted(name)}`)
+    return part((style) => this.#name(name, style))
   }
 
   /** The values of columns. */
   cells(names: ReadonlyArray<string>): Statement {
-    return join(names.map((name) => this.cell(name)))
+    return part((style) => names.map((name) => this.#name(name, style)).join(", "))
+  }
+
+  /** The values to insert. SQLite takes 20 % more time for a `SELECT` of them. */
+  values(values: Statement): Statement {
+    return sql`${either("VALUES (", "SELECT ")}${values}${either(")", "")} ${this}`
   }
 
   /** Assignments of the values to columns of the same names. */
   set(names: ReadonlyArray<string>): Statement {
-    return join(names.map((name) => sql`${raw(quoted(name))} = ${this.cell(name)}`))
+    return part((style) => names.map((name) => `${quoted(name)} = ${this.#name(name, style)}`).join(", "))
   }
 
   /** The rows, each with its number as `nth`. */
@@ -117,7 +127,7 @@ export class Given {
     const arrays = this.#columns.map(([, type], index) =>
       part({ type, list: this.rows.map((row) => row[index] ?? null) })
     )
-    return either("", sql`FROM unnest(${join(arrays)}) WITH ORDINALITY AS given (${raw(names.join(", "))})`)
+    return sql`FROM unnest(${join(arrays)}) WITH ORDINALITY AS given (${raw(names.join(", "))})`
   }
 }
 
@@ -138,7 +148,7 @@ export const render = (statement: Statement, style: Style): Rendered => {
     if (one instanceof Statement) {
       return one.texts.reduce((text, next, index) => text + write(one.parts[index - 1] ?? null) + next)
     }
-    if (one instanceof Given) return write(one.from)
+    if (one instanceof Given) return style.dialect === "sqlite" ? "" : write(one.from)
     if (typeof one === "function") {
       const text = one(style)
       return typeof text === "string" ? text : write(text)
@@ -149,7 +159,8 @@ export const render = (statement: Statement, style: Style): Rendered => {
   return { text: write(statement), parameters, rows: written?.rows }
 }
 
-const givenIn = ({ parts }: Statement): Given | undefined => {
+/** The rows that a statement writes, if it writes any given ones. */
+export const givenIn = ({ parts }: Statement): Given | undefined => {
   for (const one of parts) {
     const found = one instanceof Given ? one : one instanceof Statement ? givenIn(one) : undefined
     if (found !== undefined) return found

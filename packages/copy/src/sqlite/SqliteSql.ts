@@ -1,7 +1,16 @@
 /** Runs the statements of both databases over an SQLite file. */
 import { Cause, Effect, Exit } from "effect"
 import { SinkError } from "../port/Sink.ts"
-import { raw, render, type Sql, type SqlDatabase, type Statement, type Style, type Value } from "../sql/SqlStatement.ts"
+import {
+  givenIn,
+  raw,
+  render,
+  type Sql,
+  type SqlDatabase,
+  type Statement,
+  type Style,
+  type Value
+} from "../sql/SqlStatement.ts"
 import { readOptional, type Row } from "../store/Rows.ts"
 import { maxBytes } from "../store/Store.ts"
 import type { Database, SqliteClient } from "./SqliteClient.ts"
@@ -55,30 +64,27 @@ const prepare = (db: Database, statement: Statement) => {
   const values = parameters.map((parameter): Value =>
     "list" in parameter ? JSON.stringify(parameter.list) : parameter.value
   )
-  return {
-    text,
-    prepared: db.prepare(text),
-    runs: rows === undefined ? [values] : rows.map((row) => [...row, ...values])
-  }
+  return { text, prepared: db.prepare(text), rows: rows ?? [[]], values }
 }
 
 const all = (db: Database, statement: Statement): ReadonlyArray<Row> => {
-  const { prepared, runs } = prepare(db, statement)
-  return runs.flatMap((values) => prepared.all(...values))
+  const { prepared, rows, values } = prepare(db, statement)
+  return rows.flatMap((row) => prepared.all(...row, ...values))
 }
 
 const allExact = (db: Database, statement: Statement): ReadonlyArray<Row> => {
-  const { runs, text } = prepare(db, statement)
-  return runs.flatMap((values) => db.allExact(text, ...values))
+  const { text, values } = prepare(db, statement)
+  return db.allExact(text, ...values)
 }
 
 const change = (db: Database, statement: Statement): void => {
-  const { prepared, runs } = prepare(db, statement)
-  for (const values of runs) prepared.run(...values)
+  if (givenIn(statement)?.rows.length === 0) return
+  const { prepared, rows, values } = prepare(db, statement)
+  for (const row of rows) prepared.run(...row, ...values)
 }
 
 const first = (db: Database, statement: Statement, { count, texts }: Parameters<Sql["first"]>[1]) => {
-  const { prepared, runs: [values = []] } = prepare(db, statement)
+  const { prepared, values } = prepare(db, statement)
   const rows: Array<Row> = []
   let length = 0
   for (const row of rowsOf(prepared, values)) {
