@@ -2,7 +2,7 @@
 import { Lists } from "@payments/core"
 import { Duration, Effect, Result } from "effect"
 import { columnsOf, tableOf } from "../plan/Columns.ts"
-import { Denied, NotADestination, SinkError } from "../port/Sink.ts"
+import { AccessDenied, NotADestination, SinkError } from "../port/Sink.ts"
 import { quoted } from "../sql/SqlStatement.ts"
 import {
   type Additions,

@@ -20,7 +20,7 @@ const exporting = (to: string) =>
     const layer = Layer.unwrap(Effect.map(Destination.parse(${JSON.stringify(to)}), Destination.layer))
     const withLayers = (effect) => effect.pipe(Effect.provide(Layer.merge(layer, layerTest(lists))))
     const first = withLayers(scanAll(Object.keys(lists))).pipe(
-      Effect.tap((outcomes) => outcomes.some(({ exitCode }) => exitCode !== 0) ? Effect.die(outcomes) : Effect.void)
+      Effect.tap((outcomes) => outcomes.some(({ result }) => result._tag === "Failure") ? Effect.die(outcomes) : Effect.void)
     )
     const onEvent = ({ _tag }) =>
       _tag === "Committed" ? Effect.andThen(Effect.sync(() => console.log("committed")), Effect.never) : Effect.void

@@ -17,7 +17,6 @@ import { migrate } from "../../src/postgres/PostgresSchema.ts"
 import { settingsOf } from "../../src/postgres/PostgresSettings.ts"
 import * as PostgresSink from "../../src/postgres/PostgresSink.ts"
 import { quoted } from "../../src/sql/SqlStatement.ts"
-import * as ThreadedSink from "../../src/thread/ThreadedSink.ts"
 
 let server: PostgresServer
 beforeAll(async () => void (server = await startServer()))
