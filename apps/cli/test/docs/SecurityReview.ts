@@ -48,7 +48,7 @@ const manifestIn = (folder: string): Manifest => JSON.parse(text(`${folder}/pack
 /** Returns the licences of the packages on which the libraries depend, by name, including their peers. */
 const licencesOfLibraries = (): ReadonlyMap<string, string> =>
   new Map(
-    ["core", "sandbox", "export"].flatMap((library) => {
+    ["core", "sandbox", "copy", "program"].flatMap((library) => {
       const { dependencies, peerDependencies } = manifestIn(`packages/${library}`)
       return Object.keys({ ...dependencies, ...peerDependencies }).filter((name) => !name.startsWith("@payments/")).map(
         (name) => [name, manifestIn(`packages/${library}/node_modules/${name}`).license] as const
