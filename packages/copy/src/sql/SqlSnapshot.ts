@@ -136,7 +136,7 @@ export const hashed = ({ dialect }: Pick<Sql, "dialect">, content: string, by: C
 
 /** SQL for the text that a record had after a change, if it has changed since. */
 const firstTextAfter = (list: Lists.AnyList, at: number, record: string): Statement =>
-  sql`SELECT before FROM ${schema}.changes AS b WHERE b.list = ${list.label} AND b.id = ${
+  sql`SELECT ${either("before", "before::text")} FROM ${schema}.changes AS b WHERE b.list = ${list.label} AND b.id = ${
     raw(record)
   }.id AND b.seq > ${at}
   AND b.before IS NOT NULL ORDER BY b.seq LIMIT 1`
