@@ -161,15 +161,7 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
           routes
         )
       const logs = logLayer(format ?? "json", yield* Telemetry.isTraced)
-      yield* work.pipe(
-        Effect.interruptible,
-        Effect.onInterrupt(() => Effect.logInfo("stopped")),
-        Effect.provide(
-          Telemetry.layerOtlp(http, version, single).pipe(
-            Layer.provideMerge(Layer.mergeAll(Status.layer(version), Metrics.layer(version), logs))
-          )
-        )
-      )
+      yield* Effect.provide(endingWithNote(work), observation({ http, version, single, logs }))
     }, (effect, given) =>
       // The settings are read before telemetry starts. Their warnings belong into the log too.
       valueGiven(allSettings.worker.log_format, given.logFormat).pipe(
@@ -177,6 +169,20 @@ const runCommand = <R>({ api, http, noReloads, onEndless, reloads, server, versi
         Effect.flatMap((format) => Effect.provide(Effect.scoped(effect), logLayer(format ?? "json", false)))
       ))
   ).pipe(Command.withDescription("Scan the lists of all sources on their schedules"))
+
+const endingWithNote = <A, E, R>(work: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  work.pipe(Effect.interruptible, Effect.onInterrupt(() => Effect.logInfo("stopped")))
+
+/** The state, the metrics, the log and the telemetry of a run. */
+const observation = ({ http, logs, single, version }: {
+  readonly http: Layer.Layer<HttpClient.HttpClient>
+  readonly version: string
+  readonly single: boolean
+  readonly logs: ReturnType<typeof logLayer>
+}) =>
+  Telemetry.layerOtlp(http, version, single).pipe(
+    Layer.provideMerge(Layer.mergeAll(Status.layer(version), Metrics.layer(version), logs))
+  )
 
 /** Whether the worker scans only once. A flag overrides the environment. */
 const isSingle = ({ every, once }: { readonly every: string | undefined; readonly once: boolean }) =>

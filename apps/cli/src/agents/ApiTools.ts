@@ -166,19 +166,17 @@ const findTool = (sources: Sources): Tool => {
         error === undefined ? [] : [`${list.label} could not be searched: ${error.reason.message}`]
       )
       const isLimited = found.some((list) => !list.complete && list.error === undefined)
+      const isMoreAllowed = isLimited && limit < mostMatches
+      const nextSearch = isMoreAllowed || failed.length > 0
+        ? { tool: "find", arguments: { text, where, limit: isMoreAllowed ? mostMatches : limit } }
+        : null
       return {
         data,
         complete: isSearched && isShown && copy.isWhole,
         total: isSearched ? rows.length : null,
         source: where,
         ageSeconds: copy.ageSeconds,
-        next: isSearched && isShown
-          ? null
-          : isLimited && limit < mostMatches
-          ? { tool: "find", arguments: { text, where, limit: mostMatches } }
-          : failed.length > 0
-          ? { tool: "find", arguments: { text, where, limit } }
-          : null,
+        next: isSearched && isShown ? null : nextSearch,
         notes: [
           ...copy.notes,
           ...visibility.hasTexts ? [] : ["Fields that are left out were not searched: there may be more records."],

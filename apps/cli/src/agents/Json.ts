@@ -36,27 +36,23 @@ const numberOf = (digits: string): Json => {
   return value !== undefined && String(value) === digits ? value : digits
 }
 
-export const cellValue = (cell: Cell): Json =>
-  cell === null
-    ? null
-    : typeof cell === "string"
-    ? cutText(cell)
-    : cell.json === "true" || cell.json === "false"
-    ? cell.json === "true"
-    : numberOf(cell.json)
+export const cellValue = (cell: Cell): Json => {
+  if (cell === null) return null
+  if (typeof cell === "string") return cutText(cell)
+  return cell.json === "true" || cell.json === "false" ? cell.json === "true" : numberOf(cell.json)
+}
 
 /** The mark of a text that was cut. */
 const cutText = (text: string): Json =>
   text.length <= maxTextCharacters ? text : { cutText: text.slice(0, maxTextCharacters), characters: text.length }
 
-const cutTexts = (value: Json): Json =>
-  typeof value === "string"
-    ? cutText(value)
-    : Array.isArray(value)
-    ? value.map(cutTexts)
-    : typeof value === "object" && value !== null
+const cutTexts = (value: Json): Json => {
+  if (typeof value === "string") return cutText(value)
+  if (Array.isArray(value)) return value.map(cutTexts)
+  return typeof value === "object" && value !== null
     ? Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, cutTexts(inner)]))
     : value
+}
 
 const contains = (test: (object: object) => boolean) => (value: Json): boolean =>
   typeof value === "object" && value !== null && (test(value) || Object.values(value).some(contains(test)))

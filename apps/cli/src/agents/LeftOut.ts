@@ -30,13 +30,13 @@ export const explained = (problem: string, sql: string, visibility: Visibility):
   const person = unknown?.kind === "column" ? meant(leftOutColumns(visibility)) : undefined
   const text = unknown?.kind === "column" && !visibility.hasTexts ? meant(texts) : undefined
   const table = unknown?.kind === "table" ? meant(tables.map(({ name }) => name)) : undefined
-  const reason = person !== undefined
-    ? `${person} is left out because it identifies a person. ${offer}`
-    : text !== undefined
-    ? `${text} is left out because it has every field of a record, also those that identify a person.`
-    : table !== undefined
-    ? `This tool does not offer ${table}. It offers ${shown.map(({ name }) => name).join(", ")}.`
-    : suggestion(problem, sql, shown)
+  if (person !== undefined) return `${problem} ${person} is left out because it identifies a person. ${offer}`
+  if (text !== undefined) {
+    return `${problem} ${text} is left out because it has every field of a record, also those that identify a person.`
+  }
+  const reason = table === undefined
+    ? suggestion(problem, sql, shown)
+    : `This tool does not offer ${table}. It offers ${shown.map(({ name }) => name).join(", ")}.`
   return reason === undefined ? problem : `${problem} ${reason}`
 }
 

@@ -27,14 +27,11 @@ export interface ChartColumns {
 }
 
 /** The text of a cell. Null is `NULL`; the text `NULL` has quotes. */
-export const textOf = (cell: Cell | undefined): string =>
-  cell === null || cell === undefined
-    ? "NULL"
-    : cell === "NULL"
-    ? `"NULL"`
-    : typeof cell === "string"
-    ? cell
-    : cell.json
+export const textOf = (cell: Cell | undefined): string => {
+  if (cell === null || cell === undefined) return "NULL"
+  if (cell === "NULL") return `"NULL"`
+  return typeof cell === "string" ? cell : cell.json
+}
 
 /** Returns the exact text of a number; undefined for other cells. */
 export const numberText = (cell: Cell | undefined): string | undefined =>

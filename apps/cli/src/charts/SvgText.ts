@@ -8,14 +8,11 @@ const narrow = new Set(" !'()*,-./:;I[]`fijlrt{|}·")
 const wide = new Set("%@MWmw…")
 
 /** The width of a character, as a share of the size of the font. */
-const shareOf = (character: string): number =>
-  narrow.has(character)
-    ? 0.46
-    : wide.has(character) || character > "\u1100"
-    ? 1
-    : /\p{Lu}/u.test(character)
-    ? 0.79
-    : 0.64
+const shareOf = (character: string): number => {
+  if (narrow.has(character)) return 0.46
+  if (wide.has(character) || character > "\u1100") return 1
+  return /\p{Lu}/u.test(character) ? 0.79 : 0.64
+}
 
 /** Returns the most width that a text may need, in the unit of the font's size. */
 export const textWidth = (text: string, fontSize: number): number => {

@@ -192,15 +192,16 @@ const typedFlags = (filters: { readonly [field: string]: FilterFlag }, given: Gi
 
 const conflictOf = (
   { all, cursor, cursorFile, fields, format: formatName, max, output, query }: Given
-): string | undefined =>
-  all && max !== undefined
-    ? "--all and --max exclude each other."
-    : cursor !== undefined && cursorFile !== undefined
-    ? "--cursor and --cursor-file exclude each other."
-    : output !== undefined && query !== undefined
-    ? "--output and --query exclude each other: write the result with >."
-    : output !== undefined && formatName !== undefined && formatName !== "ndjson" && formatName !== "csv"
-    ? `--output appends records, so its format is ndjson or csv. Write ${formatName} with >.`
-    : fields !== undefined && query !== undefined
+): string | undefined => {
+  if (all && max !== undefined) return "--all and --max exclude each other."
+  if (cursor !== undefined && cursorFile !== undefined) return "--cursor and --cursor-file exclude each other."
+  if (output !== undefined && query !== undefined) {
+    return "--output and --query exclude each other: write the result with >."
+  }
+  if (output !== undefined && formatName !== undefined && formatName !== "ndjson" && formatName !== "csv") {
+    return `--output appends records, so its format is ndjson or csv. Write ${formatName} with >.`
+  }
+  return fields !== undefined && query !== undefined
     ? "--fields and --query exclude each other: the query says which fields it returns."
     : undefined
+}

@@ -21,13 +21,13 @@ export const migrateCommand = Command.make(
     if (!dryRun && !isCurrent) yield* Destination.migrate(destination)
     if (format === "json") return yield* printJson({ dryRun, from, to: version, additions })
     const would = dryRun ? " would be" : ""
-    const done = isCurrent
-      ? `the tables have version ${version}, which needs no change`
-      : from === 0
-      ? `tables of version ${version}${would} created`
-      : from < version
-      ? `tables${would} migrated from version ${from} to version ${version}`
-      : `${additions.join(", ")}${would} added`
+    const changed = () => {
+      if (from === 0) return `tables of version ${version}${would} created`
+      return from < version
+        ? `tables${would} migrated from version ${from} to version ${version}`
+        : `${additions.join(", ")}${would} added`
+    }
+    const done = isCurrent ? `the tables have version ${version}, which needs no change` : changed()
     const { location, rendered, shown } = Destination.operations(destination)
     // The format of rendered files has nothing to do with the tables.
     const name = rendered === undefined ? shown : location

@@ -341,14 +341,13 @@ const ageText = ({ endedAt, heldBack, list }: ListAge): string =>
     : `${list}: the last complete export ended at ${endedAt.slice(0, 16).replace("T", " ")} UTC.`
 
 /** Ids are never shortened, so that people can copy them. */
-const headingOf = (name: string, question?: Questions.Question): Heading =>
-  name === "id" || name.endsWith("_id")
-    ? { name, wholeUpTo: 40 }
-    : name === "status"
-    ? { name, kind: "state" }
-    : question !== undefined && !question.by.some((group) => Questions.columnOf(group) === name)
+const headingOf = (name: string, question?: Questions.Question): Heading => {
+  if (name === "id" || name.endsWith("_id")) return { name, wholeUpTo: 40 }
+  if (name === "status") return { name, kind: "state" }
+  return question !== undefined && !question.by.some((group) => Questions.columnOf(group) === name)
     ? { name, kind: "integer" }
     : { name }
+}
 
 /** Returns the copy. The tables are the same without one, so only a wrong `--from` is an error. */
 const copyIfAny = (from: string | undefined) =>

@@ -100,14 +100,11 @@ const operandValues = Effect.fnUntraced(function*({ command, context }: Place, w
 })
 
 /** Returns the values of a type; undefined for text. */
-const typeValues = (type: Completions.FlagType): Effect.Effect<Values> | undefined =>
-  type._tag === "Choice"
-    ? Effect.succeed({ candidates: type.values.map((value) => ({ value })) })
-    : type._tag === "Path"
-    ? Effect.succeed(filesOf(""))
-    : type._tag === "String"
-    ? undefined
-    : Effect.succeed(none)
+const typeValues = (type: Completions.FlagType): Effect.Effect<Values> | undefined => {
+  if (type._tag === "Choice") return Effect.succeed({ candidates: type.values.map((value) => ({ value })) })
+  if (type._tag === "Path") return Effect.succeed(filesOf(""))
+  return type._tag === "String" ? undefined : Effect.succeed(none)
+}
 
 /** Returns the values that begin with the word, each with the text before it. */
 const startingWith = (word: string, before: string, { candidates, files, ...rest }: Values): Values => ({

@@ -151,8 +151,11 @@ const extreme = (name: string, sign: 1 | -1) => (values: Value, reference?: Valu
 const sorted = (name: string) => (values: Value, reference?: Value): Value =>
   keyed(name, values, reference).toSorted((one, other) => compare(name, one.key, other.key)).map(({ value }) => value)
 
-const typeOf = (value: Value): string =>
-  value === null ? "null" : isNumeric(value) ? "number" : Array.isArray(value) ? "array" : typeof value
+const typeOf = (value: Value): string => {
+  if (value === null) return "null"
+  if (isNumeric(value)) return "number"
+  return Array.isArray(value) ? "array" : typeof value
+}
 
 const jsonOf = (value: Value): string => JSON.stringify(value) ?? "null"
 

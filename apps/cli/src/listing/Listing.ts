@@ -99,14 +99,10 @@ const prepare = Effect.fnUntraced(function*(list: Lists.AnyList, input: ListingI
     limit: input.max === undefined ? input.limit : undefined,
     output: savedOutput
   })
-  const file = input.output === undefined || saved?.done === true ? undefined : yield* OutputFile.open(
-    input.output,
-    saved !== undefined
-      ? { _tag: "Saved", bytes: saved.outputBytes }
-      : input.cursor === undefined
-      ? { _tag: "First" }
-      : { _tag: "Cursor" }
-  )
+  const fresh = { _tag: input.cursor === undefined ? "First" : "Cursor" } as const
+  const file = input.output === undefined || saved?.done === true
+    ? undefined
+    : yield* OutputFile.open(input.output, saved === undefined ? fresh : { _tag: "Saved", bytes: saved.outputBytes })
   return { api, list, input, filters, format, savedOutput, saved, file, limit: saved?.limit ?? limitOf(input) }
 })
 

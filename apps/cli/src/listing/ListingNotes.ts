@@ -115,14 +115,13 @@ const remainText = ({ input: { selection }, isFull, state }: ListingReport, erro
     ...(sort.length > 0 ? ["--sort"] : []),
     ...(query === undefined ? [] : ["--query"])
   ]
-  const scope = local.length === 0
-    ? ""
-    : query !== undefined && error !== undefined
-    ? " --query prints no result, because that of some records could be mistaken for that of all."
-    : ` ${listed.format(local)} ${local.length === 1 ? "applies" : "apply"} only to the ${
-      grouped(state.read)
-    } that were read${isFull ? ", because no more fit in memory" : ""}.`
-  return `More records remain.${scope}`
+  if (local.length === 0) return "More records remain."
+  const verb = local.length === 1 ? "applies" : "apply"
+  return query !== undefined && error !== undefined
+    ? "More records remain. --query prints no result, because that of some records could be mistaken for that of all."
+    : `More records remain. ${listed.format(local)} ${verb} only to the ${grouped(state.read)} that were read${
+      isFull ? ", because no more fit in memory" : ""
+    }.`
 }
 
 /** Logs how to continue. Prints the cursor only on a terminal, because logs must not contain cursors. */

@@ -40,9 +40,8 @@ const kinds = { number: 0, text: 1, other: 2, none: 3 } as const
 export const sortValues = (keys: ReadonlyArray<SortKey>, read: ReadField): ReadonlyArray<SortValue> =>
   keys.map(({ path }) => {
     const json = read(path)
-    return json === undefined || json === "null"
-      ? { kind: kinds.none, text: "" }
-      : json.startsWith("\"")
+    if (json === undefined || json === "null") return { kind: kinds.none, text: "" }
+    return json.startsWith("\"")
       ? { kind: kinds.text, text: detached(plainText(json)) }
       : { kind: isNumber(json) ? kinds.number : kinds.other, text: detached(json) }
   })

@@ -168,8 +168,11 @@ const csvWriter = Effect.fnUntraced(function*<Row>(
 const isNumber = (cell: Cell): boolean => cell !== null && typeof cell !== "string" && /^-?\d/.test(cell.json)
 
 /** Returns the text of a cell in a table. Null is `NULL`; the text `NULL` has quotes. */
-const tableCell = (cell: Cell): string =>
-  cell === null ? "NULL" : cell === "NULL" ? `"NULL"` : typeof cell === "string" ? cell : cell.table ?? cell.json
+const tableCell = (cell: Cell): string => {
+  if (cell === null) return "NULL"
+  if (cell === "NULL") return `"NULL"`
+  return typeof cell === "string" ? cell : cell.table ?? cell.json
+}
 
 /** A number up to this length is never shortened. 64-bit integers and their sums are shorter. */
 const longestNumber = 40

@@ -54,6 +54,8 @@ export const progressLines = (lists: ReadonlyArray<ListProgress>, now: number): 
     const { expected, label, records, retries, state, waitedMs, waits, waitsUntil } = list
     const rate = rateOf(list, now)
     const left = expected === undefined ? 0 : expected - records
+    const estimate = left > 0 && rate !== undefined && rate >= 1 ? [`about ${time(left / rate * 1000)} left`] : []
+    const remaining = waitsUntil === undefined ? estimate : [`waits ${time(Math.max(0, waitsUntil - now))}`]
     return {
       cells: [
         label,
@@ -65,13 +67,7 @@ export const progressLines = (lists: ReadonlyArray<ListProgress>, now: number): 
         rate === undefined || state !== "running" ? "" : `${grouped(Math.round(rate))}/s`
       ],
       notes: [
-        ...(state !== "running"
-          ? [state]
-          : waitsUntil !== undefined
-          ? [`waits ${time(Math.max(0, waitsUntil - now))}`]
-          : left > 0 && rate !== undefined && rate >= 1
-          ? [`about ${time(left / rate * 1000)} left`]
-          : []),
+        ...(state === "running" ? remaining : [state]),
         ...(retries === 0 ? [] : [retries === 1 ? "1 retry" : `${grouped(retries)} retries`]),
         ...(waits === 0 ? [] : [`${counted(waits, "wait")} (${time(waitedMs)})`])
       ]

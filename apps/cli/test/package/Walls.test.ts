@@ -1,8 +1,8 @@
 /** Breaks each rule about imports once, in a scratch copy of the folders, and expects the checker to report it. */
 import { assert, describe, it } from "@effect/vitest"
 import { temporaryFolder } from "@payments/testkit/Folder"
+import { spawnSync } from "@payments/testkit/TestProcess"
 import { Effect } from "effect"
-import { spawnSync } from "node:child_process"
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
 

@@ -71,6 +71,15 @@ export class Status extends Context.Service<Status, {
 /** The moment of a snapshot on both clocks. */
 const moment = Effect.all({ now: DateTime.now, monotonic: Monotonic.millis })
 
+const sourceSnapshot = (
+  source: SourceState,
+  cluster: ClusterState | undefined,
+  listOf: (list: ListState) => SourceSnapshot["lists"][number]
+): SourceSnapshot =>
+  source.state === "elsewhere"
+    ? { ...source, runner: cluster?.runners.get(source.name) ?? null, isRateShared: null, lists: [] }
+    : { ...source, runner: cluster?.runner ?? null, lists: source.lists.map(listOf) }
+
 const make = Effect.fnUntraced(function*(version: string) {
   const sources = new Map<string, SourceState>()
   const startedAt = yield* timestamp
@@ -96,15 +105,17 @@ const make = Effect.fnUntraced(function*(version: string) {
     at: DateTime.formatIso(now),
     cluster: cluster === undefined ? null : { runner: cluster.runner, isHealthy: cluster.isHealthy },
     sources: [...sources.values()].map((source) =>
-      source.state === "elsewhere"
-        ? { ...source, runner: cluster?.runners.get(source.name) ?? null, isRateShared: null, lists: [] }
-        : {
-          ...source,
-          runner: cluster?.runner ?? null,
-          lists: source.lists.map((list) => listSnapshot(list, ages.of(source.name, list, now, monotonic)))
-        }
+      sourceSnapshot(source, cluster, (list) => listSnapshot(list, ages.of(source.name, list, now, monotonic)))
     )
   }))
+  const update: Status["Service"]["update"] = (name, change) =>
+    Effect.map(moment, ({ monotonic, now }) => {
+      const state = sources.get(name)
+      if (state === undefined) return
+      const updated = change(state, DateTime.formatIso(now))
+      sources.set(name, updated)
+      for (const list of updated.lists) ages.note(name, list, now, monotonic)
+    })
   return Status.of({
     current,
     fleet: Effect.gen(function*() {
@@ -123,14 +134,7 @@ const make = Effect.fnUntraced(function*(version: string) {
         Effect.map((cached) => void readers.set(name, cached))
       ),
     set: (source) => Effect.sync(() => void sources.set(source.name, source)),
-    update: (name, update) =>
-      Effect.map(moment, ({ monotonic, now }) => {
-        const state = sources.get(name)
-        if (state === undefined) return
-        const updated = update(state, DateTime.formatIso(now))
-        sources.set(name, updated)
-        for (const list of updated.lists) ages.note(name, list, now, monotonic)
-      }),
+    update,
     noteRateUnsafe: (name, isShared) => {
       const state = sources.get(name)
       if (state !== undefined && state.isRateShared !== isShared) {

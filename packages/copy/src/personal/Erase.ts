@@ -72,7 +72,7 @@ export const erase = Effect.fn("Export.erase")(function*<E = never, R = never>(
         ]
         for (let from = 0; from < records.length; from += chunkRecords) {
           const chunk = new Map(records.slice(from, from + chunkRecords))
-          yield* eraseRecords(maintenance, list, chunk, key, redact)
+          yield* eraseRecords(maintenance, list, chunk, { key, redact })
           yield* Effect.sleep(pause)
         }
       }))
@@ -199,8 +199,7 @@ const eraseRecords = (
   maintenance: Maintenance,
   list: Lists.AnyList,
   records: ReadonlyMap<string, number>,
-  key: EraseOptions["key"],
-  redact: TextAfter
+  { key, redact }: { readonly key: EraseOptions["key"]; readonly redact: TextAfter }
 ): Effect.Effect<void, SinkError> =>
   maintenance.redact(Effect.fnUntraced(function*(statements) {
     const state = yield* statements.state

@@ -123,93 +123,125 @@ interface Changed extends StoredRow {
   readonly text: string | undefined
 }
 
+/** What is planned so far. */
+interface PlanState {
+  readonly input: PlanInput
+  readonly counts: { -readonly [Name in keyof ScanTotals["counts"]]: ScanTotals["counts"][Name] }
+  readonly running: RunningTotals
+  /** The rows that this batch has changed, by id. */
+  readonly changed: Map<string, Changed>
+  readonly writes: Map<number, RowWrite>
+  readonly reappeared: Set<number>
+  readonly changes: Array<Change>
+  readonly quarantined: Array<Quarantined>
+  nextRow: number
+  replaced: number
+}
+
 /** Plans a batch. */
 export const plan = (input: PlanInput): Plan => {
-  const { ignored, layout, records, seen, stored, emitChanges, texts } = input
-  const counts = { ...input.totals.counts }
-  const running = new RunningTotals(layout.amounts, input.totals)
-  let { replaced } = input.totals
-  let nextRow = input.nextRow
-  const changed = new Map<string, Changed>()
-  const writes = new Map<number, RowWrite>()
-  const reappeared = new Set<number>()
-  const changes: Array<Change> = []
-  const quarantined: Array<Quarantined> = []
-
-  // Only rows that are written are parsed. Parsing the text again costs less than passing the cells between threads.
-  const write = (row: number, id: string, { hash, problem, text }: HashedRecord, isNew: boolean): void => {
-    const value = problem === undefined ? parseText(text) : withoutRoundedAmounts(layout, parseText(text), text)
-    const made = cellsOf(layout, value)
-    replaced += made.replaced
-    writes.set(row, { row, id, cells: made.cells, raw: text, hash, isNew })
+  const { totals } = input
+  const state: PlanState = {
+    input,
+    counts: { ...totals.counts },
+    running: new RunningTotals(input.layout.amounts, totals),
+    changed: new Map(),
+    writes: new Map(),
+    reappeared: new Set(),
+    changes: [],
+    quarantined: [],
+    nextRow: input.nextRow,
+    replaced: totals.replaced
   }
-  const amountsIn = (text?: string) => amountsOfText(layout, text)
-  for (const record of records) {
-    counts.records++
-    if (record.problem !== undefined) {
-      counts.quarantined++
-      const { expected, path } = record.problem
-      quarantined.push({ id: record.id, path, expected, raw: record.text })
-    }
-    if (record.id === undefined) {
-      counts.withoutId++
-      continue
-    }
-    const { id } = record
-    const before = changed.get(id)
-    const row = before ?? stored.get(id)
-    const isUnstorable = record.problem?.isUnstorable === true
-    if (row === undefined) {
-      // No row has the record's id, so no unseen row can be this record.
-      if (isUnstorable) continue
-      const newRow = { row: nextRow++, hash: record.hash, text: record.text, missing: false }
-      changed.set(id, newRow)
-      write(newRow.row, id, record, true)
-      counts.inserted++
-      seen.add(newRow.row)
-      running.add(record.hash, record.amounts)
-      if (emitChanges.inserts) changes.push({ kind: "insert", id, fields: [], before: undefined, after: record.text })
-      continue
-    }
-    const isSame = row.hash === record.hash
-    // The text of the row; undefined only if it equals the record's text.
-    const text = before === undefined ? texts.get(row.row) : before.text
-    const fields = isSame || isUnstorable ? [] : differingMembers(text ?? "", record.text, ignored)
-    const isFirst = seen.add(row.row)
-    if (!isFirst) counts.repeats++
-    if (row.missing) {
-      counts.returned++
-      reappeared.add(row.row)
-    }
-    if (fields.length === 0) {
-      counts.unchanged++
-      // If only ignored members differ, or the text cannot be stored, the row stays and its stored text is certified.
-      if (isFirst) running.add(row.hash, isSame ? record.amounts : amountsIn(text))
-      if (row.missing) {
-        changed.set(id, { row: row.row, hash: row.hash, text, missing: false })
-        if (emitChanges.updates) {
-          changes.push({ kind: "returned", id, fields, before: text ?? record.text, after: text ?? record.text })
-        }
-      }
-    } else {
-      counts.updated++
-      if (!isFirst) running.remove(row.hash, amountsIn(text))
-      running.add(record.hash, record.amounts)
-      if (emitChanges.updates) {
-        changes.push({ kind: row.missing ? "returned" : "update", id, fields, before: text, after: record.text })
-      }
-      write(row.row, id, record, writes.get(row.row)?.isNew ?? false)
-      changed.set(id, { row: row.row, hash: record.hash, text: record.text, missing: false })
-    }
-  }
-  const { digest, sums } = running
+  for (const record of input.records) planRecord(state, record)
+  const { changes, counts, quarantined, replaced, running: { digest, sums } } = state
   return {
-    writes: [...writes.values()],
-    reappeared: [...reappeared],
+    writes: [...state.writes.values()],
+    reappeared: [...state.reappeared],
     changes,
     quarantined,
-    totals: { ...input.totals, counts, sums, digest, replaced }
+    totals: { ...totals, counts, sums, digest, replaced }
   }
+}
+
+interface RecordWithId extends HashedRecord {
+  readonly id: string
+}
+
+const hasId = (record: HashedRecord): record is RecordWithId => record.id !== undefined
+
+const planRecord = (state: PlanState, record: HashedRecord): void => {
+  const { changed, counts, input: { stored, texts } } = state
+  const { problem } = record
+  counts.records++
+  if (problem !== undefined) {
+    counts.quarantined++
+    state.quarantined.push({ id: record.id, path: problem.path, expected: problem.expected, raw: record.text })
+  }
+  if (!hasId(record)) {
+    counts.withoutId++
+    return
+  }
+  const before = changed.get(record.id)
+  const row = before ?? stored.get(record.id)
+  if (row !== undefined) planRow(state, record, row, before === undefined ? texts.get(row.row) : before.text)
+  // No row has the record's id, so no unseen row can be this record.
+  else if (problem?.isUnstorable !== true) planInsert(state, record)
+}
+
+const planInsert = (state: PlanState, record: RecordWithId): void => {
+  const { changed, changes, counts, input, running } = state
+  const { amounts, hash, id, text } = record
+  const row = state.nextRow++
+  changed.set(id, { row, hash, text, missing: false })
+  planWrite(state, record, row)
+  counts.inserted++
+  input.seen.add(row)
+  running.add(hash, amounts)
+  if (input.emitChanges.inserts) changes.push({ kind: "insert", id, fields: [], before: undefined, after: text })
+}
+
+/** Plans a record that has a row. `text` is that of the row; undefined only if it equals the record's text. */
+const planRow = (state: PlanState, record: RecordWithId, row: StoredRow, text: string | undefined): void => {
+  const { changed, changes, counts, input: { emitChanges, ignored, layout, seen }, running } = state
+  const { id } = record
+  const isSame = row.hash === record.hash
+  const fields = isSame || record.problem?.isUnstorable === true
+    ? []
+    : differingMembers(text ?? "", record.text, ignored)
+  const isFirst = seen.add(row.row)
+  if (!isFirst) counts.repeats++
+  if (row.missing) {
+    counts.returned++
+    state.reappeared.add(row.row)
+  }
+  if (fields.length > 0) {
+    counts.updated++
+    if (!isFirst) running.remove(row.hash, amountsOfText(layout, text))
+    running.add(record.hash, record.amounts)
+    if (emitChanges.updates) {
+      changes.push({ kind: row.missing ? "returned" : "update", id, fields, before: text, after: record.text })
+    }
+    planWrite(state, record, row.row)
+    changed.set(id, { row: row.row, hash: record.hash, text: record.text, missing: false })
+    return
+  }
+  counts.unchanged++
+  // If only ignored members differ, or the text cannot be stored, the row stays and its stored text is certified.
+  if (isFirst) running.add(row.hash, isSame ? record.amounts : amountsOfText(layout, text))
+  if (!row.missing) return
+  changed.set(id, { row: row.row, hash: row.hash, text, missing: false })
+  if (!emitChanges.updates) return
+  changes.push({ kind: "returned", id, fields, before: text ?? record.text, after: text ?? record.text })
+}
+
+/** Only rows that are written are parsed. Parsing the text again costs less than passing the cells between threads. */
+const planWrite = (state: PlanState, { hash, id, problem, text }: RecordWithId, row: number): void => {
+  const { input: { layout, stored }, writes } = state
+  const value = problem === undefined ? parseText(text) : withoutRoundedAmounts(layout, parseText(text), text)
+  const { cells, replaced } = cellsOf(layout, value)
+  state.replaced += replaced
+  writes.set(row, { row, id, cells, raw: text, hash, isNew: !stored.has(id) })
 }
 
 /** Returns the amounts of a stored text. */

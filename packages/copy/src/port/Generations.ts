@@ -72,14 +72,11 @@ export const problemAt = (
   position: Numbered,
   { last, pruned }: ChangeRange,
   lineage: Lineage
-): PositionProblem | undefined =>
-  !isShared(lineage, position)
-    ? "otherGeneration"
-    : position.seq < pruned
-    ? "removed"
-    : position.seq > last
-    ? "beyondLast"
-    : undefined
+): PositionProblem | undefined => {
+  if (!isShared(lineage, position)) return "otherGeneration"
+  if (position.seq < pruned) return "removed"
+  return position.seq > last ? "beyondLast" : undefined
+}
 
 /** A move of a consumer to a position. */
 export interface PositionMove {

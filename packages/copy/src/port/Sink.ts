@@ -319,13 +319,15 @@ export class OtherRule extends Data.TaggedError("OtherRule")<{
 }> {
   override get message() {
     const { reclassified = [] } = this
-    return this.isRewriting
-      ? "a rewrite of its personal data has begun and is not complete. Complete it first: payments rewrite."
-      : reclassified.length > 0
-      ? `an earlier version kept fields in it that this version counts as personal: ${
+    if (this.isRewriting) {
+      return "a rewrite of its personal data has begun and is not complete. Complete it first: payments rewrite."
+    }
+    if (reclassified.length > 0) {
+      return `an earlier version kept fields in it that this version counts as personal: ${
         fieldsText(reclassified)
       }. Remove them as its rule says: payments rewrite.`
-      : this.bound === this.given
+    }
+    return this.bound === this.given
       ? "its pseudonyms were made with another personal key than the given one. Give the earlier key, choose another destination, or make new pseudonyms in all its data: payments rewrite."
       : `its personal data has another rule (${this.bound}) than the given one (${this.given}). Give the earlier rule, choose another destination, or carry the new rule out over all its data: payments rewrite.`
   }

@@ -130,63 +130,80 @@ export const connect = (
     Effect.acquireRelease(Scope.make(), (scope) => timeoutDetached(closeTimeout)(Scope.close(scope, Exit.void))),
     (scope) => toSinkError(Scope.provide(PgPool.make(configOf(settings)), scope))
   )
-  return Effect.map(pooled, (pool): PostgresClient => {
-    const once = (sql: string, parameters: ReadonlyArray<Parameter> = []) =>
-      probed(pool.use((connection) => Effect.map(connection.query(sql, parameters), ({ rows }) => rows)))
-    const transact = <A>(
-      body: (query: Query) => Effect.Effect<A, SinkError>,
-      access: "" | " READ WRITE" = ""
-    ): Effect.Effect<A, SqlError.SqlError | SinkError> =>
-      Effect.scoped(Effect.flatMap(pool.reserve, (connection) => {
-        // The body sees a SinkError. The retry outside needs the driver's error to know that the connection was lost.
-        let lost: SqlError.SqlError | undefined
-        const query: Query = (sql, parameters = []) =>
-          connection.query(sql, parameters).pipe(
-            Effect.tapError((error) => Effect.sync(() => void (lost = isLost(error) ? error : undefined))),
-            Effect.map(({ rows }) => rows),
-            toSinkError
+  return Effect.map(pooled, (pool) => clientOver(pool, location, { toSinkError, withRetries, probed }))
+}
+
+/** How the statements of a client fail and are repeated. */
+interface Attempts {
+  readonly toSinkError: <A, R>(
+    self: Effect.Effect<A, SqlError.SqlError | SinkError, R>
+  ) => Effect.Effect<A, SinkError, R>
+  /** Runs again if the connection was lost. */
+  readonly withRetries: Attempts["toSinkError"]
+  /** Fails if the server stops responding. */
+  readonly probed: <A, E>(work: Effect.Effect<A, E>) => Effect.Effect<A, E | SinkError>
+}
+
+const clientOver = (
+  pool: PgPool.PgPool,
+  location: string,
+  { probed, toSinkError, withRetries }: Attempts
+): PostgresClient => {
+  const once = (sql: string, parameters: ReadonlyArray<Parameter> = []) =>
+    probed(pool.use((connection) => Effect.map(connection.query(sql, parameters), ({ rows }) => rows)))
+  const transact = <A>(
+    body: (query: Query) => Effect.Effect<A, SinkError>,
+    access: "" | " READ WRITE" = ""
+  ): Effect.Effect<A, SqlError.SqlError | SinkError> =>
+    Effect.scoped(Effect.flatMap(pool.reserve, (connection) => {
+      // The body sees a SinkError. The retry outside needs the driver's error to know that the connection was lost.
+      let lost: SqlError.SqlError | undefined
+      const query: Query = (sql, parameters = []) =>
+        connection.query(sql, parameters).pipe(
+          Effect.tapError((error) => Effect.sync(() => void (lost = isLost(error) ? error : undefined))),
+          Effect.map(({ rows }) => rows),
+          toSinkError
+        )
+      return connection.query(`BEGIN ISOLATION LEVEL READ COMMITTED${access}`).pipe(
+        Effect.andThen(body(query)),
+        Effect.mapError((error) => lost ?? error),
+        Effect.tap(() => connection.query("COMMIT")),
+        // Closing the connection rolls the transaction back.
+        Effect.onError(() => pool.invalidate(connection))
+      )
+    }))
+  /** Starts a read-only transaction. Closing its connection rolls it back. */
+  const reading = (level: "READ COMMITTED" | "REPEATABLE READ") =>
+    withRetries(Effect.gen(function*() {
+      const connection = yield* pool.reserve
+      yield* Effect.addFinalizer(() => pool.invalidate(connection))
+      yield* probed(connection.query(`BEGIN ISOLATION LEVEL ${level} READ ONLY`))
+      return connection
+    }))
+  return {
+    location,
+    once: (sql, parameters) => toSinkError(once(sql, parameters)),
+    onceWriting: (sql, parameters) => toSinkError(probed(transact((query) => query(sql, parameters), " READ WRITE"))),
+    query: (sql, parameters) => withRetries(once(sql, parameters)),
+    transaction: (body) => withRetries(probed(transact(body))),
+    snapshot: Effect.map(
+      reading("REPEATABLE READ"),
+      (connection): Query => (sql, parameters = []) =>
+        toSinkError(Effect.map(probed(connection.query(sql, parameters)), ({ rows }) => rows))
+    ),
+    readOnly: (typed) =>
+      Effect.map(
+        reading("READ COMMITTED"),
+        (connection) => (sql, parameters = []) =>
+          Effect.mapError(
+            probed(connection.query(sql, parameters)),
+            (error) =>
+              error._tag === "SinkError"
+                ? error
+                : queryErrorOf(error, typed) ?? new SinkError({ location, reason: reasonOf(error) })
           )
-        return connection.query(`BEGIN ISOLATION LEVEL READ COMMITTED${access}`).pipe(
-          Effect.andThen(body(query)),
-          Effect.mapError((error) => lost ?? error),
-          Effect.tap(() => connection.query("COMMIT")),
-          // Closing the connection rolls the transaction back.
-          Effect.onError(() => pool.invalidate(connection))
-        )
-      }))
-    /** Starts a read-only transaction. Closing its connection rolls it back. */
-    const reading = (level: "READ COMMITTED" | "REPEATABLE READ") =>
-      withRetries(Effect.gen(function*() {
-        const connection = yield* pool.reserve
-        yield* Effect.addFinalizer(() => pool.invalidate(connection))
-        yield* probed(connection.query(`BEGIN ISOLATION LEVEL ${level} READ ONLY`))
-        return connection
-      }))
-    return {
-      location,
-      once: (sql, parameters) => toSinkError(once(sql, parameters)),
-      onceWriting: (sql, parameters) => toSinkError(probed(transact((query) => query(sql, parameters), " READ WRITE"))),
-      query: (sql, parameters) => withRetries(once(sql, parameters)),
-      transaction: (body) => withRetries(probed(transact(body))),
-      snapshot: Effect.map(
-        reading("REPEATABLE READ"),
-        (connection): Query => (sql, parameters = []) =>
-          toSinkError(Effect.map(probed(connection.query(sql, parameters)), ({ rows }) => rows))
-      ),
-      readOnly: (typed) =>
-        Effect.map(
-          reading("READ COMMITTED"),
-          (connection) => (sql, parameters = []) =>
-            Effect.mapError(
-              probed(connection.query(sql, parameters)),
-              (error) =>
-                error._tag === "SinkError"
-                  ? error
-                  : queryErrorOf(error, typed) ?? new SinkError({ location, reason: reasonOf(error) })
-            )
-        )
-    }
-  })
+      )
+  }
 }
 
 /** One connection. */

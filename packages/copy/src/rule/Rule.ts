@@ -95,7 +95,11 @@ const rewriteMembers = (node: Branch, object: string, state: State): string => {
   let gone: Set<string> | undefined
   const rewritten = rewriteItems(object, (value, name = "") => {
     const member = node.members.get(name)
-    if (member === undefined) return valueAfter(node.other, node.path, value, state, name)
+    if (member === undefined) {
+      return node.other === "hold"
+        ? withhold(childPath(node.path, storedName(name)), state)
+        : valueAfter(node.other, node.path, value, state)
+    }
     const after = member.members === undefined ? leafAfter(member, value, state) : branchAfter(member, value, state)
     if (after !== undefined) gone?.delete(name)
     else if (member.action !== member.other) (gone ??= new Set()).add(name)
@@ -128,26 +132,24 @@ const leafAfter = ({ action, kind, other, path }: Leaf, value: string, state: St
 /** How the JSON text of a value of each kind starts. */
 const starts = { text: /^"/, integer: /^[-\d]/, boolean: /^[tf]/ }
 
-/** Applies an action to a value. `name` is that of an unlisted member of the object at `path`. */
-const valueAfter = (
-  action: NodeAction,
-  path: string,
-  value: string,
-  state: State,
-  name?: string
-): string | undefined => {
+/** Applies an action to the value at a path. */
+const valueAfter = (action: NodeAction, path: string, value: string, state: State): string | undefined => {
   switch (action) {
     case "keep":
       return value
     case "omit":
       return undefined
     case "hold":
-      state.held ??= name === undefined ? path : childPath(path, storedName(name))
-      return undefined
+      return withhold(path, state)
     case "pseudonymize":
       if (state.key === undefined) throw new Error("the rule has pseudonyms and no key")
       return value === "null" ? value : `"${pseudonym(state.key, stringIn(value))}"`
   }
+}
+
+/** Leaves a value out until a person decides. */
+const withhold = (path: string, state: State): undefined => {
+  state.held ??= path
 }
 
 const childPath = (path: string, name: string): string => path === "" ? name : `${path}.${name}`

@@ -186,8 +186,11 @@ const isOwnWithoutIds = ({ admitted, blind, proven, scan }: GuardState, page: Pa
 export const evidenceFor = (
   { blind, scan }: GuardState,
   { first, key }: Pick<KeyPages, "first" | "key">
-): "ids" | "samples" | "key" =>
-  !idsDecide(scan.source) ? "key" : first.merchants.length > 0 ? "ids" : blind.has(key) ? "key" : "samples"
+): "ids" | "samples" | "key" => {
+  if (!idsDecide(scan.source)) return "key"
+  if (first.merchants.length > 0) return "ids"
+  return blind.has(key) ? "key" : "samples"
+}
 
 /** Decides about pages of one key that {@link admitOwn} does not admit. */
 const judge = Effect.fnUntraced(function*(

@@ -130,11 +130,13 @@ const withText = (
     id: storableId,
     text,
     amounts: amountsOf(layout, problem === undefined ? value : withoutRoundedAmounts(layout, value, text)),
-    problem: isDeeperThan(text, maxLevels)
-      ? tooDeep
-      : problem ??
-        (storableId === undefined ? invalidId : held === undefined ? undefined : { path: held, expected: decision })
+    problem: isDeeperThan(text, maxLevels) ? tooDeep : problem ?? problemOf(storableId, held)
   }
+}
+
+const problemOf = (storableId: string | undefined, held: string | undefined): Problem | undefined => {
+  if (storableId === undefined) return invalidId
+  return held === undefined ? undefined : { path: held, expected: decision }
 }
 
 /** Returns the value of a record's new text, and its problem: the rule may have left out the value that had one. */

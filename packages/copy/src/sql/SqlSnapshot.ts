@@ -19,48 +19,8 @@ export const snapshotOver = (db: Sql, reader: Reader, contents: Snapshot["conten
   // A server need not send texts whose hashes are equal.
   hasFastTexts: db.dialect === "sqlite",
   contents,
-  earlier: (list, at, by, after = "") =>
-    Effect.map(
-      db.first(
-        sql`SELECT c.id AS place, c.kind, ${contentOf(sql`(${firstTextAfter(list, at, "c")})`, by)} AS content
-        FROM (${firstChanges(sql`${schema}.changes WHERE list = ${list.label} AND seq > ${at} AND id > ${after}`)}) AS c
-        ORDER BY place`,
-        { count: stepIds, columns: ["kind", "content"], texts: ["content"] }
-      ),
-      ({ rows }) =>
-        rows.map((row) => {
-          const kind = readText(row, "kind")
-          const content = readOptional(row, "content")
-          const hash = content === undefined ? undefined : hashed(db, content, by)
-          return {
-            id: readText(row, "place"),
-            row: kind === "insert" ? undefined : { content: hash, missing: kind === "returned" }
-          }
-        })
-    ),
-  rowsAt: (list, ids, at) =>
-    Effect.map(
-      db.first(
-        // SQLite would sort texts, although the rows have the order of the ids already.
-        sql`SELECT wanted.place, t.missing_since IS NOT NULL AS missing,
-          (SELECT kind FROM ${schema}.changes WHERE list = ${list.label} AND id = t.id AND seq > ${at} ORDER BY seq LIMIT 1)
-            AS kind, coalesce((${firstTextAfter(list, at, "t")}), ${either("t.raw", "t.raw::text")}) AS content
-        FROM ${
-          either(
-            sql`(SELECT key AS place, value AS id FROM json_each(${{ type: "text", list: ids }})) AS wanted`,
-            sql`unnest(${{ type: "text", list: ids }}) WITH ORDINALITY AS wanted (id, place)`
-          )
-        } LEFT JOIN ${tableIn(list)} AS t ON t.id = wanted.id ${either("", "ORDER BY place")}`,
-        { count: ids.length + 1, columns: ["missing", "kind", "content"], texts: ["content"] }
-      ),
-      ({ rows }) =>
-        rows.map((row) => {
-          const [text, kind] = [readOptional(row, "content"), readOptional(row, "kind")]
-          return text === undefined || kind === "insert"
-            ? undefined
-            : { text, missing: kind === undefined ? readBoolean(row, "missing") : kind === "returned" }
-        })
-    ),
+  earlier: (list, at, by, after = "") => earlierRows(db, list, { at, by, after }),
+  rowsAt: (list, ids, at) => rowsAsOf(db, list, ids, at),
   totals: (list, counted) =>
     Effect.suspend(() => {
       const totals: Array<GroupTotal> = []
@@ -94,6 +54,61 @@ export const snapshotOver = (db: Sql, reader: Reader, contents: Snapshot["conten
     return readOptionalNumber(reachable, "seq")
   })
 })
+
+/** The rows that changed after a change, as they were at it. */
+const earlierRows = (
+  db: Sql,
+  list: Lists.AnyList,
+  { after, at, by }: { readonly at: number; readonly by: ComparedBy; readonly after: string }
+): ReturnType<Snapshot["earlier"]> =>
+  Effect.map(
+    db.first(
+      sql`SELECT c.id AS place, c.kind, ${contentOf(sql`(${firstTextAfter(list, at, "c")})`, by)} AS content
+        FROM (${firstChanges(sql`${schema}.changes WHERE list = ${list.label} AND seq > ${at} AND id > ${after}`)}) AS c
+        ORDER BY place`,
+      { count: stepIds, columns: ["kind", "content"], texts: ["content"] }
+    ),
+    ({ rows }) =>
+      rows.map((row) => {
+        const kind = readText(row, "kind")
+        const content = readOptional(row, "content")
+        const hash = content === undefined ? undefined : hashed(db, content, by)
+        return {
+          id: readText(row, "place"),
+          row: kind === "insert" ? undefined : { content: hash, missing: kind === "returned" }
+        }
+      })
+  )
+
+/** The rows with these ids, as they were at a change. */
+const rowsAsOf = (
+  db: Sql,
+  list: Lists.AnyList,
+  ids: ReadonlyArray<string>,
+  at: number
+): ReturnType<Snapshot["rowsAt"]> =>
+  Effect.map(
+    db.first(
+      // SQLite would sort texts, although the rows have the order of the ids already.
+      sql`SELECT wanted.place, t.missing_since IS NOT NULL AS missing,
+          (SELECT kind FROM ${schema}.changes WHERE list = ${list.label} AND id = t.id AND seq > ${at} ORDER BY seq LIMIT 1)
+            AS kind, coalesce((${firstTextAfter(list, at, "t")}), ${either("t.raw", "t.raw::text")}) AS content
+        FROM ${
+        either(
+          sql`(SELECT key AS place, value AS id FROM json_each(${{ type: "text", list: ids }})) AS wanted`,
+          sql`unnest(${{ type: "text", list: ids }}) WITH ORDINALITY AS wanted (id, place)`
+        )
+      } LEFT JOIN ${tableIn(list)} AS t ON t.id = wanted.id ${either("", "ORDER BY place")}`,
+      { count: ids.length + 1, columns: ["missing", "kind", "content"], texts: ["content"] }
+    ),
+    ({ rows }) =>
+      rows.map((row) => {
+        const [text, kind] = [readOptional(row, "content"), readOptional(row, "kind")]
+        return text === undefined || kind === "insert"
+          ? undefined
+          : { text, missing: kind === undefined ? readBoolean(row, "missing") : kind === "returned" }
+      })
+  )
 
 /** Counts rows and sums amounts by day and status. Calls `use` with each of them once or several times. */
 export const forEachTotal = (

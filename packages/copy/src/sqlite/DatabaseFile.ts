@@ -53,14 +53,11 @@ const requirePlainFile = (path: string): void => {
 const hardLinked =
   "the file has a second name (a hard link), but SQLite keeps its log next to one name only. Remove the other name, or copy the file."
 
-const kindOf = (stats: BigIntStats): string =>
-  stats.isDirectory()
-    ? "a folder"
-    : stats.isFIFO()
-    ? "a named pipe"
-    : stats.isSocket()
-    ? "a socket"
-    : "a device"
+const kindOf = (stats: BigIntStats): string => {
+  if (stats.isDirectory()) return "a folder"
+  if (stats.isFIFO()) return "a named pipe"
+  return stats.isSocket() ? "a socket" : "a device"
+}
 
 /**
  * Creates the file with permissions for its owner only; SQLite would create it readable by other users. Throws if the file is

@@ -94,12 +94,9 @@ export const request = (child: ChildProcess, location: string, message: QueryReq
       signal === memorySignal
         ? new QueryError({ problem: outOfMemory })
         : new SinkError({ location, reason: new DestinationFailed({ code: "killed" }) })),
-    (response): Effect.Effect<Exclude<QueryResponse, { readonly refused: string }>, SinkError | QueryError> =>
-      "refused" in response
-        ? Effect.fail(new QueryError({ problem: response.refused }))
-        : "error" in response
-        ? Effect.fail(toError(response.error))
-        : "defect" in response
-        ? Effect.die(new Error(response.defect))
-        : Effect.succeed(response)
+    (response): Effect.Effect<Exclude<QueryResponse, { readonly refused: string }>, SinkError | QueryError> => {
+      if ("refused" in response) return Effect.fail(new QueryError({ problem: response.refused }))
+      if ("error" in response) return Effect.fail(toError(response.error))
+      return "defect" in response ? Effect.die(new Error(response.defect)) : Effect.succeed(response)
+    }
   )

@@ -64,8 +64,10 @@ export const openDatabase = (
   path: string,
   location: string,
   access: Access,
-  lists: ReadonlyArray<Lists.AnyList> = Lists.all,
-  patience: Duration.Duration = logTimeout
+  { lists = Lists.all, patience = logTimeout }: {
+    readonly lists?: ReadonlyArray<Lists.AnyList> | undefined
+    readonly patience?: Duration.Duration | undefined
+  } = {}
 ): Effect.Effect<SqliteClient, SinkError, Scope.Scope> =>
   Effect.acquireRelease(
     once(location, () => new Database(path, access, lists)),

@@ -38,7 +38,7 @@ export const openReader = (
   location: string,
   lists?: ReadonlyArray<Lists.AnyList>
 ): Effect.Effect<SqliteReader, SinkError, Scope.Scope> =>
-  Effect.map(openDatabase(file, location, "read", lists), (client) => ({
+  Effect.map(openDatabase(file, location, "read", { lists }), (client) => ({
     ...readerOf(client, location),
     lock: client.lock,
     snapshot: snapshotOf(file, location, lists)
@@ -50,7 +50,7 @@ export const openStore = (
   location: string,
   lists?: ReadonlyArray<Lists.AnyList>
 ): Effect.Effect<SqliteStore, SinkError, Scope.Scope> =>
-  Effect.map(openDatabase(file, location, "write", lists), (client) => ({
+  Effect.map(openDatabase(file, location, "write", { lists }), (client) => ({
     ...readerOf(client, location),
     ...writerOver(locksOf(client, location)),
     transaction: client.transaction,
@@ -69,7 +69,7 @@ export const openMaintenance = (
   patience?: Duration.Duration
 ): Effect.Effect<Maintenance, SinkError, Scope.Scope> =>
   Effect.map(
-    openDatabase(file, location, "maintain", lists, patience),
+    openDatabase(file, location, "maintain", { lists, patience }),
     (client) => {
       const db = databaseOver(client, location)
       return {
@@ -87,7 +87,7 @@ export const pendingMigration = (file: string, location: string): Effect.Effect<
   Effect.scoped(Effect.flatMap(openDatabase(file, location, "inspect"), ({ run }) => run((db) => pendingIn(db))))
 
 const snapshotOf = (file: string, location: string, lists: ReadonlyArray<Lists.AnyList> | undefined) =>
-  Effect.map(openDatabase(file, location, "snapshot", lists), (snapshot) => readerOf(snapshot, location))
+  Effect.map(openDatabase(file, location, "snapshot", { lists }), (snapshot) => readerOf(snapshot, location))
 
 const readerOf = (client: SqliteClient, location: string): Reader & Pick<SqliteClient, "run"> => {
   const { run } = client

@@ -67,23 +67,18 @@ export const checkStore = Effect.fnUntraced(function*(
   return yield* within("rate limit store", limit)(checkRateLimitStore(url))
 })
 
+const adviceAbout = (setting: string, problem: string): string => {
+  if (!problem.startsWith("is not set")) return "Correct this setting."
+  if (setting === "PAYMENTS_BASE_URL") return "Set it, or add a source to the sources file: payments source add."
+  return problem === "is not set" ? "Set it." : "Set one of the two."
+}
+
 /** Returns a finding for each mistake in the settings. */
 export const ofSettings = (error: PaymentsConfigError | SourcesError): ReadonlyArray<Finding> => {
   const finding = (found: string, advice?: string) =>
     failed("settings", ExitCode.configuration, found, { advice, reason: "Configuration" })
   return error._tag === "PaymentsConfigError"
-    ? error.problems.map(({ problem, setting }) =>
-      finding(
-        `${setting} ${problem}`,
-        !problem.startsWith("is not set")
-          ? "Correct this setting."
-          : setting === "PAYMENTS_BASE_URL"
-          ? "Set it, or add a source to the sources file: payments source add."
-          : problem === "is not set"
-          ? "Set it."
-          : "Set one of the two."
-      )
-    )
+    ? error.problems.map(({ problem, setting }) => finding(`${setting} ${problem}`, adviceAbout(setting, problem)))
     : error.message.split("\n").map((line) => finding(line.replace(/\.$/, "")))
 }
 

@@ -98,7 +98,30 @@ export const make = Effect.fnUntraced(function*(
     Effect.mapError(failed)
   )
 
-  return RateLimiterStore.of({
+  return operationsOver(statements, { update, upsert, failed })
+})
+
+type Statements = ReturnType<typeof statementsOf>
+
+/** How the rows of keys are updated. */
+interface Updates {
+  /** Returns no row if there is none. */
+  readonly update: (
+    sql: string,
+    key: string,
+    parameters: ReadonlyArray<number | null>
+  ) => Effect.Effect<ReadonlyArray<Row>, SinkError>
+  /** Creates the row if there is none. */
+  readonly upsert: (
+    sql: string,
+    key: string,
+    parameters: ReadonlyArray<number | null>
+  ) => Effect.Effect<Row, RateLimiterError>
+  readonly failed: (error: SinkError) => RateLimiterError
+}
+
+const operationsOver = (statements: Statements, { failed, update, upsert }: Updates): RateLimiterStore["Service"] =>
+  RateLimiterStore.of({
     fixedWindow: ({ key, limit, refillRate, tokens }) =>
       Effect.map(
         // Effect's stores treat a limit of 0 as none.
@@ -130,7 +153,6 @@ export const make = Effect.fnUntraced(function*(
       return Effect.asVoid(upsert(statements.adaptiveFeedback, `adaptive ${key}`, [epoch, tokens, waitMs]))
     }
   })
-})
 
 const pairOf = (row: Row): readonly [number, number] => [Number(row["a"]), Number(row["b"])]
 

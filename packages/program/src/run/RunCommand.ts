@@ -56,14 +56,13 @@ const runCurrent = <const Name extends string, Input, R, Context>(
 ) => {
   const format = messageFormatOf(args)
   const path = commandPathOf(command, args)
-  const nextOf = ({ exitCode, next, reason }: ErrorFacts): Next | null =>
-    next !== null
-      ? next
-      : reason === "Usage"
-      ? helpOf(path)
-      : exitCode === ExitCode.configuration && settingsCheck !== undefined && path[1] !== settingsCheck
+  const nextOf = ({ exitCode, next, reason }: ErrorFacts): Next | null => {
+    if (next !== null) return next
+    if (reason === "Usage") return helpOf(path)
+    return exitCode === ExitCode.configuration && settingsCheck !== undefined && path[1] !== settingsCheck
       ? `${command.name} ${settingsCheck}${settingsFlags(args)}`
       : null
+  }
   const fail = (error: ProgramError) => {
     const facts = factsOf(error)
     // A command that ends silently has printed its message, or its reader has closed the output.

@@ -74,12 +74,7 @@ export class ChosenSource extends Context.Service<ChosenSource, {
         )
       /** Returns whether the environment has what the command needs, and nothing names a source. */
       const isEnvironment = (...variables: ReadonlyArray<string>) =>
-        isNamed
-          ? Effect.succeed(false)
-          : Effect.map(
-            Effect.forEach(variables, variableText),
-            (texts) => texts.some((text) => text !== undefined)
-          )
+        isNamed ? Effect.succeed(false) : isAnySet(variables)
       const sourceOfFile = Effect.fnUntraced(function*(flags?: SourceOverrides) {
         const path = yield* file
         if (path === undefined) return yield* withoutFile(name, flagName)
@@ -129,6 +124,9 @@ export class ChosenSource extends Context.Service<ChosenSource, {
     })
   )
 }
+
+const isAnySet = (variables: ReadonlyArray<string>): Effect.Effect<boolean> =>
+  Effect.map(Effect.forEach(variables, variableText), (texts) => texts.some((text) => text !== undefined))
 
 /** Most commands need no file, so they do not load its parser. */
 const loader = Effect.promise(() => import("./LoadSources.ts"))

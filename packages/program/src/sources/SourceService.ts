@@ -24,13 +24,9 @@ export const keySourceOf = (
   const keyFile = source.settings[`${key}_file`]
   const variable = source.settings[`${key}_env`]
   const command = source.settings[`${key}_command`]
-  return keyFile !== undefined
-    ? makeKeyFile(fs, place(`${key}_file`), keyFile, (path) => resolve(folder, path))
-    : command !== undefined
-    ? makeKeyCommand(place(`${key}_command`), command, folder)
-    : variable !== undefined
-    ? { setting: place(`${key}_env`), read: keyInVariable(variable) }
-    : undefined
+  if (keyFile !== undefined) return makeKeyFile(fs, place(`${key}_file`), keyFile, (path) => resolve(folder, path))
+  if (command !== undefined) return makeKeyCommand(place(`${key}_command`), command, folder)
+  return variable === undefined ? undefined : { setting: place(`${key}_env`), read: keyInVariable(variable) }
 }
 
 /** Returns the configuration of the service of a source in the file. Errors name the settings of the file. */

@@ -33,6 +33,9 @@ const groupHeading = /^((?:\u001b\[\d+m)?[A-Z ]+):((?:\u001b\[\d+m)?)$/gm
 /** Longer choices stand in the description. */
 const mostChoices = 30
 
+/** How help names the types of flags, if not as the library does. */
+const typeNames: { readonly [type: string]: string } = { choice: "NAME", string: "TEXT" }
+
 /** Returns the flag with its choices as its type, as in `--format table|json`. */
 export const readable = (flag: HelpDoc.FlagDoc): HelpDoc.FlagDoc => {
   const given = Option.getOrElse(flag.description, () => "")
@@ -41,7 +44,7 @@ export const readable = (flag: HelpDoc.FlagDoc): HelpDoc.FlagDoc => {
   const isShort = flag.type === "choice" && choices.length <= mostChoices
   return {
     ...flag,
-    type: isShort ? choices : flag.type === "choice" ? "NAME" : flag.type === "string" ? "TEXT" : flag.type,
+    type: isShort ? choices : typeNames[flag.type] ?? flag.type,
     description: Option.some(isShort || list === undefined ? text : `${text}: ${list}`)
   }
 }

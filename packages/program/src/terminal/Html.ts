@@ -19,14 +19,11 @@ export const html = (strings: TemplateStringsArray, ...values: ReadonlyArray<Con
   return new Html(markup)
 }
 
-const markupOf = (value: Content): string =>
-  value === undefined
-    ? ""
-    : value instanceof Html
-    ? value.markup
-    : typeof value === "object"
-    ? value.map(markupOf).join("")
-    : escape(String(value))
+const markupOf = (value: Content): string => {
+  if (value === undefined) return ""
+  if (value instanceof Html) return value.markup
+  return typeof value === "object" ? value.map(markupOf).join("") : escape(String(value))
+}
 
 /** Each template is a constant of the source text, so this map does not grow. */
 const cache = new WeakMap<TemplateStringsArray, ReadonlyArray<string>>()

@@ -117,7 +117,11 @@ describe("a sources file", () => {
       assert.strictEqual(loaded.concurrency, 7)
       const source = only(loaded)
       assert.isDefined(loaded.file)
-      assert.deepStrictEqual(source.to, { _tag: "Sqlite", file: loaded.file.replace("payments.toml", "north.db") })
+      assert.deepStrictEqual(source.to, {
+        _tag: "Sqlite",
+        file: loaded.file.replace("payments.toml", "north.db"),
+        keepSnapshots: 3
+      })
       const store = source.rateLimitStore
       assert.deepStrictEqual([store?.host, store?.database, store?.schema], ["db", "limits", "public"])
       assert.deepStrictEqual(source.lists, ["payinSources", "invoices"])
