@@ -13,6 +13,7 @@ import {
   either,
   fail,
   Given,
+  GivenColumns,
   integer,
   isOneOfIntegers,
   isOneOfTexts,
@@ -220,25 +221,32 @@ const writePlan = Effect.fnUntraced(function*(
   db: Sql,
   { generation, list, now, plan, scan }: Pick<Commit, "list" | "now" | "plan" | "scan"> & Pick<Start, "generation">
 ): Effect.fn.Return<void, SinkError> {
-  const names = [...layoutOf(list).columns.map(({ name }) => name), "raw", "hash"]
-  const inserted = givenRows(list, plan.writes.filter(({ isNew }) => isNew))
-  yield* db.run(
-    sql`INSERT INTO ${tableIn(list)} (${raw(names.map(quoted).join(", "))}, "row", first_seen_at, changed_at)
-    ${inserted.values(sql`${inserted.cells([...names, "row"])}, ${time(now)}, ${time(now)}`)}`
-  )
-  const updated = givenRows(list, plan.writes.filter(({ isNew }) => !isNew))
-  yield* db.run(
-    sql`UPDATE ${tableIn(list)} AS t SET ${updated.set(names)}, changed_at = ${
-      time(now)
-    }, missing_since = NULL ${updated}
-    WHERE t."row" = ${updated.cell("row")}`
-  )
+  const { columns, names, quotedNames, withRow } = rowColumnsOf(list)
+  const given = (isNew: boolean) =>
+    new Given(columns, plan.writes.flatMap((one) => one.isNew === isNew ? [valuesOf(one)] : []))
+  const inserted = given(true)
+  if (inserted.rows.length > 0) {
+    yield* db.run(
+      sql`INSERT INTO ${tableIn(list)} (${quotedNames}, "row", first_seen_at, changed_at)
+      ${inserted.values(sql`${inserted.cells(withRow)}, ${time(now)}, ${time(now)}`)}`
+    )
+  }
+  const updated = given(false)
+  if (updated.rows.length > 0) {
+    yield* db.run(
+      sql`UPDATE ${tableIn(list)} AS t SET ${updated.set(names)}, changed_at = ${
+        time(now)
+      }, missing_since = NULL ${updated}
+      WHERE t."row" = ${updated.cell("row")}`
+    )
+  }
   if (plan.reappeared.length > 0) {
     yield* db.run(
       sql`UPDATE ${tableIn(list)} SET missing_since = NULL WHERE "row" ${isOneOfIntegers(plan.reappeared)}`
     )
   }
   yield* appendChanges(db, { list, scan, now, generation, changes: plan.changes })
+  if (plan.quarantined.length === 0) return
   const quarantined = new Given(
     { id: "text", path: "text", expected: "text", raw: "text" },
     plan.quarantined.map(({ expected, id = null, path, raw: text }) => [id, path, expected, text])
@@ -249,16 +257,32 @@ const writePlan = Effect.fnUntraced(function*(
   )
 })
 
-const givenRows = (list: Lists.AnyList, writes: ReadonlyArray<RowWrite>): Given =>
-  new Given(
-    {
-      ...Object.fromEntries(layoutOf(list).columns.map(({ kind, name }) => [name, columnTypes[kind]])),
+const valuesOf = ({ cells, hash, raw: text, row }: RowWrite) => [...cells, text, hash, row]
+
+const rowColumns = new WeakMap<Lists.AnyList, ReturnType<typeof makeRowColumns>>()
+
+/** Returns what each commit writes about the columns of a list. */
+const rowColumnsOf = (list: Lists.AnyList) => {
+  const known = rowColumns.get(list) ?? makeRowColumns(list)
+  rowColumns.set(list, known)
+  return known
+}
+
+const makeRowColumns = (list: Lists.AnyList) => {
+  const { columns } = layoutOf(list)
+  const names = [...columns.map(({ name }) => name), "raw", "hash"]
+  return {
+    names,
+    withRow: [...names, "row"],
+    quotedNames: raw(names.map(quoted).join(", ")),
+    columns: new GivenColumns({
+      ...Object.fromEntries(columns.map(({ kind, name }) => [name, columnTypes[kind]])),
       raw: "json",
       hash: "text",
       row: "bigint"
-    },
-    writes.map(({ cells, hash, raw: text, row }) => [...cells, text, hash, row])
-  )
+    })
+  }
+}
 
 /** Appends changes of a list in the generation, and counts them by UTC day. */
 export const appendChanges = Effect.fnUntraced(function*(

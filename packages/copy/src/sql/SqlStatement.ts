@@ -78,27 +78,36 @@ export const isOneOfTexts = isOneOf("text")
 /** A condition: the integer before it is one of these. */
 export const isOneOfIntegers = isOneOf("bigint")
 
+/** The columns of given rows. They can be made once for statements that each commit runs. */
+export class GivenColumns {
+  readonly types: ReadonlyArray<ValueType>
+  /** SQLite's parameter of each column. */
+  readonly numbers: ReadonlyMap<string, string>
+  constructor(columns: { readonly [name: string]: ValueType }) {
+    this.types = Object.values(columns)
+    this.numbers = new Map(Object.keys(columns).map((name, index) => [name, `?${index + 1}`]))
+  }
+}
+
 /**
  * Rows to write. SQLite runs the statement for each of them. PostgreSQL runs it once, over arrays, because each run waits for the
  * server. Without rows, the statement does not run. As a part, it is PostgreSQL's `FROM`.
  */
 export class Given {
-  readonly #columns: ReadonlyArray<readonly [name: string, type: ValueType]>
+  readonly #columns: GivenColumns
   readonly rows: ReadonlyArray<ReadonlyArray<Value>>
-  constructor(columns: { readonly [name: string]: ValueType }, rows: Given["rows"]) {
-    this.#columns = Object.entries(columns)
+  constructor(columns: GivenColumns | { readonly [name: string]: ValueType }, rows: Given["rows"]) {
+    this.#columns = columns instanceof GivenColumns ? columns : new GivenColumns(columns)
     this.rows = rows
   }
 
   /** The number of columns. */
   get width(): number {
-    return this.#columns.length
+    return this.#columns.types.length
   }
 
   #name(name: string, { dialect }: Style): string {
-    return dialect === "sqlite"
-      ? `?${this.#columns.findIndex(([column]) => column === name) + 1}`
-      : `given.${quoted(name)}`
+    return dialect === "sqlite" ? this.#columns.numbers.get(name) ?? "" : `given.${quoted(name)}`
   }
 
   /** The value of a column. */
@@ -123,10 +132,9 @@ export class Given {
 
   /** The rows, each with its number as `nth`. */
   get from(): Statement {
-    const names = [...this.#columns.map(([name]) => quoted(name)), "nth"]
-    const arrays = this.#columns.map(([, type], index) =>
-      part({ type, list: this.rows.map((row) => row[index] ?? null) })
-    )
+    const { numbers, types } = this.#columns
+    const names = [...[...numbers.keys()].map(quoted), "nth"]
+    const arrays = types.map((type, index) => part({ type, list: this.rows.map((row) => row[index] ?? null) }))
     return sql`FROM unnest(${join(arrays)}) WITH ORDINALITY AS given (${raw(names.join(", "))})`
   }
 }
