@@ -25,7 +25,6 @@ import {
   writeCertificate
 } from "./Redaction.ts"
 
-/** Whom to erase. */
 export interface ErasureSearch {
   readonly criteria: ReadonlyArray<Criterion>
   /** The key of the suppression list, and of the pseudonyms if the destination has any. */
@@ -114,7 +113,6 @@ export const previewErasure = Effect.fn("Export.previewErasure")(function*(
   return previewed
 })
 
-/** A record to which a criterion applies. */
 interface FoundRecord {
   /** Undefined for a quarantined record without an id. */
   readonly id: string | undefined
@@ -283,7 +281,6 @@ const eraseParts = (
     if (isReplaced) yield* statements.setState({ ...state, edition: state.edition + 1 })
   }))
 
-/** Notes in the protocol that the erasures are complete. */
 const completeErasures = (maintenance: Maintenance, numbers: ReadonlyArray<number>): Effect.Effect<void, SinkError> =>
   maintenance.redact(Effect.fnUntraced(function*(statements) {
     yield* statements.state

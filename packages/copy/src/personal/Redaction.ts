@@ -1,11 +1,11 @@
 /**
- * Redacts texts: replaces those of rows, changes, quarantined records and parts by the texts after a rule for personal data. An
- * erasure (`Erase.ts`) redacts the records of persons, a rewrite (`Rewrite.ts`) all records. Both consist of short transactions,
- * next to programs that export into the destination.
+ * Redacts texts: replaces those of rows, changes, quarantined records and parts by the texts after a rule for personal
+ * data. An erasure (`Erase.ts`) redacts the records of persons, a rewrite (`Rewrite.ts`) all records. Both consist of
+ * short transactions, next to programs that export into the destination.
  *
- * After each transaction the destination is consistent: every row has a change for its new text, the certificate of the last
- * complete full scan is that of the new texts, and points before now are those of the new texts. Rows keep their numbers, so
- * the sets of seen rows stay valid. Each transaction increments the edition, so that no running export writes what it has read
+ * After each transaction the destination is consistent. Every row has a change for its new text. The certificate of the
+ * last complete full scan covers the new texts, and points before now show them. Rows keep their numbers, so the sets
+ * of seen rows stay valid. Each transaction increments the edition, so that no running export writes what it has read
  * before. A redaction may be killed at any moment, and the same call completes it.
  */
 import { isJson, Lists, membersOf, parseText } from "@payments/core"
@@ -43,7 +43,6 @@ export interface RedactionProgress {
 /** The pause between two transactions, in which writers of an SQLite file can start theirs. */
 export const pause = Duration.millis(5)
 
-/** Fails, because a rewrite of the destination is not complete. */
 export const refuseDuringRewrite = (maintenance: Pick<Maintenance, "location">, rule: string | undefined) =>
   failed(maintenance, new OtherRule({ bound: ruleWords(rule), given: ruleWords(rule), isRewriting: true }))
 
@@ -71,10 +70,9 @@ export const failed = ({ location }: Pick<Maintenance, "location">, reason: Sink
 
 export const timestamp = Effect.map(DateTime.now, DateTime.formatIso)
 
-/** Returns a record's text after a rule. */
 export type TextAfter = (text: string, id: string | undefined) => string
 
-/** Returns the function that applies a rule. A text that was altered and is not JSON is replaced: no rule can be applied to it. */
+/** A text that was altered and is not JSON is replaced: no rule can be applied to it. */
 export const textAfter = (list: Lists.AnyList, rule: PersonalRule): TextAfter => {
   const redact = redactorOf(list, rule)
   return (text, id) => isJson(text) ? redact(text).text : JSON.stringify({ id })
@@ -89,7 +87,7 @@ interface Redaction {
   readonly isLoaded: boolean
   readonly certified: CertifiedTexts | undefined
   readonly correction: Correction | undefined
-  /** The ids of the rows and changes that were redacted. */
+  /** The ids. */
   readonly redacted: { readonly rows: Array<string>; readonly changes: Array<string> }
 }
 
@@ -113,7 +111,6 @@ export const openRedaction = Effect.fnUntraced(function*(
   }
 })
 
-/** Writes the corrected certificate. */
 export const writeCertificate = (
   { certified, correction, statements }: Redaction
 ): Effect.Effect<void, SinkError> =>
@@ -121,7 +118,7 @@ export const writeCertificate = (
     ? Effect.void
     : statements.setCertificate(certified.scan, Certificate.toJson(correction.certificate))
 
-/** Redacts rows. Returns the number of the last one. */
+/** Returns the number of the last row. */
 export const redactRows = Effect.fnUntraced(function*(
   redaction: Redaction,
   rows: ReadonlyArray<RowText>
@@ -174,7 +171,7 @@ const changesOf = (
     : [{ kind: "update", id, fields, before: text, after: text }]
 }
 
-/** Redacts changes. Returns the number of the last one. */
+/** Returns the number of the last change. */
 export const redactChanges = Effect.fnUntraced(function*(
   redaction: Redaction,
   changes: ReadonlyArray<ChangeText>

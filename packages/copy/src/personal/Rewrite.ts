@@ -38,7 +38,6 @@ import {
 
 /** What to rewrite. */
 export interface RewriteOptions<E = never, R = never> {
-  /** The new rule. */
   readonly rule: PersonalRule
   readonly onProgress?: ((progress: RedactionProgress) => Effect.Effect<void>) | undefined
   /** Carries the rule out over what is made from the tables, such as rendered files, before the rewrite is complete. */
@@ -146,10 +145,11 @@ const storedForm = (rule: PersonalRule): string | undefined => {
 }
 
 /**
- * Returns the function that turns the texts of a list after the stored rule into texts after the rule. If erasures leave out more
- * fields than under the stored table of classes, it leaves them out of each text that looks erased: one without any field that
- * identifies a person or a payment. The id of a record that was exported after the erasure of its person is not on the
- * suppression list, so only the text shows it. If it is of another record, the next export restores the field.
+ * Returns the function that turns the texts of a list after the stored rule into texts after the rule. Erasures may
+ * leave out more fields than under the stored table of classes. Then the function leaves them out of each text that
+ * looks erased: one without any field that identifies a person or a payment. A record may have been exported after the
+ * erasure of its person. Its id is not on the suppression list, so only the text shows it. If it is of another record,
+ * the next export restores the field.
  */
 const rewriterOf = (
   list: Lists.AnyList,

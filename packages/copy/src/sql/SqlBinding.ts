@@ -13,7 +13,7 @@ import { readOptional, type Row } from "../store/Rows.ts"
 import { type Commit, maxKeys } from "../store/Store.ts"
 import { either, fail, Given, schema, type Sql, sql, type Statement } from "./SqlStatement.ts"
 
-/** What a commit compares: the source of the destination, if it has any, and the state of its personal data. */
+/** The source of the destination, if it has any, and the state of its personal data. Each commit compares them. */
 export interface Bound extends Pick<PersonalState, "rule" | "rewriting" | "edition"> {
   readonly source: string | undefined
 }

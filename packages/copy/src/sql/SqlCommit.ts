@@ -35,7 +35,6 @@ export interface Start {
   readonly generation: string
 }
 
-/** The result of a commit, and the number of changes that it has written. */
 export interface Counted<A> {
   readonly result: A
   readonly changes: number
@@ -76,7 +75,7 @@ export const write = Effect.fnUntraced(function*(
   return { result: "whole", changes: changes + (yield* endScan(db, { ...commit, end, generation })) }
 })
 
-/** Ends a scan. Returns the number of rows that it has marked missing. */
+/** Returns the number of rows that it has marked missing. */
 const endScan = Effect.fnUntraced(function*(
   db: Sql,
   { end, generation, list, now, scan }: Commit & Pick<Start, "generation"> & {
@@ -118,8 +117,8 @@ const endScan = Effect.fnUntraced(function*(
 })
 
 /**
- * Writes a commit of a pass. Returns its number. Writes nothing if the totals to correct have changed, or if a row that
- * reappeared was removed.
+ * Returns the number of the pass. Writes nothing if the totals to correct have changed, or if a row that reappeared was
+ * removed.
  */
 export const writePass = Effect.fnUntraced(function*(
   db: Sql,
@@ -150,7 +149,7 @@ export const writePass = Effect.fnUntraced(function*(
   return { result: scan, changes: plan.changes.length }
 })
 
-/** Stores a new scan, and abandons a running one of the same part. Returns the new scan's number. */
+/** Also abandons a running scan of the same part. Returns the new scan's number. */
 export const startScan = Effect.fnUntraced(function*(
   db: Sql,
   { bound }: Pick<Start, "bound">,
@@ -179,7 +178,6 @@ const insertScan = (
     ([row]) => readNumber(row, "scan")
   )
 
-/** Assignments of the totals of a scan. */
 const totalsSet = (totals: string): Statement => {
   const { counts: { pages, records } }: { readonly counts: { readonly pages: number; readonly records: number } } = JSON
     .parse(
@@ -216,7 +214,6 @@ const reappearedRowsExist = (
     (found) => found.length === reappeared.length
   )
 
-/** Writes the rows, changes and quarantined records of a batch. */
 const writePlan = Effect.fnUntraced(function*(
   db: Sql,
   { generation, list, now, plan, scan }: Pick<Commit, "list" | "now" | "plan" | "scan"> & Pick<Start, "generation">
@@ -311,7 +308,7 @@ export const appendChanges = Effect.fnUntraced(function*(
   )
   const counted = sql`INSERT INTO ${schema}.change_counts AS c (list, day, kind, changes) VALUES ${join(counts)}
     ON CONFLICT (list, day, kind) DO UPDATE SET changes = c.changes + excluded.changes`
-  // PostgreSQL's numbers have no gap, so that a reader who has seen a number never finds a lower one later: the row of
+  // PostgreSQL's numbers have no gap, so that a reader who has seen a number never finds a lower one later. The row of
   // `destination` is locked until the transaction ends. Another program may have begun a generation before.
   const numbered = sql`WITH counted AS (${counted}), last AS (
     UPDATE ${schema}.destination SET changes = changes + ${changes.length}
@@ -368,7 +365,6 @@ export const fill = Effect.fnUntraced(function*(
   )
 })
 
-/** How many row numbers one statement looks up. */
 const rowsPerLookup = 10_000
 
 /** Asks whether the tables have the certified rows and quarantined records. */
@@ -431,7 +427,6 @@ export const passOf = (db: Sql, { list, pass }: PassCommit): Effect.Effect<numbe
     ([row]) => readOptionalNumber(row, "scan") ?? "outdated"
   )
 
-/** Returns the number of the running scan of a part. */
 export const runningScan = (db: Sql, { list, part }: NewScan): Effect.Effect<number, SinkError> =>
   db.read(
     sql`SELECT scan FROM ${schema}.scans WHERE list = ${list.label} AND part = ${part} AND state = 'running'`,

@@ -3,7 +3,6 @@ import type { Lists } from "@payments/core"
 import { tableOf } from "../plan/Columns.ts"
 import { either, raw, schema, sql, type Statement } from "./SqlStatement.ts"
 
-/** The table of a list. */
 export const tableIn = (list: Lists.AnyList): Statement => sql`${schema}.${raw(tableOf(list))}`
 
 /** Reads a column of type `json` as its text, under the column's name. */
@@ -13,7 +12,6 @@ export const readJson = (column: string): Statement => either(column, `${column}
 export const readTime = (column: string): Statement =>
   either(column, `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${column}`)
 
-/** The greatest of several values. */
 export const greatest = either("max", "greatest")
 
 /** Scans that are not passes. It is also the condition of an index. */
@@ -25,5 +23,4 @@ export const isCompleteFullScan = sql`part = '' AND state = 'complete' AND ${isS
 /** The place of a quarantined record in its table. In PostgreSQL, an update moves the record. */
 export const quarantinePlace = either("rowid", "ctid")
 
-/** The types of the columns of a list, by their kinds. */
 export const columnTypes = { text: "text", integer: "bigint", boolean: "boolean" } as const

@@ -1,7 +1,7 @@
 /**
- * The generations of a destination, and the numbers of its changes. After a restore of a file, or a failover to another server, changes
- * may be lost, and their numbers are given again. So every commit compares the last number with the one that its program knows, and in
- * PostgreSQL also the server with the one that wrote the current generation.
+ * The generations of a destination, and the numbers of its changes. After a restore of a file, or a failover to another
+ * server, changes may be lost, and their numbers are given again. So every commit compares the last number with the one
+ * that its program knows. In PostgreSQL it also compares the server with the one that wrote the current generation.
  */
 import { Effect } from "effect"
 import { type ChangeRange, isLost, type KnownChange, type Lineage, newName } from "../port/Generations.ts"
@@ -33,10 +33,7 @@ const version = either(
   sql`SELECT version FROM ${schema}.destination`
 )
 
-/**
- * Asks whether the destination has the tables of a version. Readers may read an earlier one. No migration removes tables, so a yes is
- * remembered.
- */
+/** Asks whether the destination has the tables of a version. No migration removes tables, so a yes is remembered. */
 export const hasVersion = (db: Sql, least: number): Effect.Effect<boolean, SinkError> => {
   let has = false
   return Effect.suspend(() =>
@@ -58,7 +55,6 @@ export const lineageIn = (db: Sql): Effect.Effect<Lineage, SinkError> =>
     (rows) => rows.map(toGeneration)
   )
 
-/** Returns which changes the destination has. */
 export const rangeIn = (db: Sql, hasGenerations = true): Effect.Effect<ChangeRange, SinkError> =>
   db.read(
     sql`SELECT ${hasGenerations ? currentGeneration : raw("NULL")} AS generation,
@@ -66,7 +62,7 @@ export const rangeIn = (db: Sql, hasGenerations = true): Effect.Effect<ChangeRan
     ([row]) => toChangeRange(row)
   )
 
-/** Makes the functions that read generations. An earlier version has none. */
+/** A destination of an earlier version has no generations. */
 export const generationsOver = (db: Sql) => {
   const hasGenerations = hasVersion(db, generationVersion)
   return {
@@ -114,7 +110,6 @@ export const numberingColumns = (origin: Statement): Statement =>
   sql`${currentGeneration} AS generation, ${lastChange} AS last, ${origin} AS origin,
     (SELECT g.origin FROM ${schema}.generations AS g WHERE g.generation = ${currentGeneration}) AS written_by`
 
-/** Converts a row with {@link numberingColumns}. */
 export const toNumbering = (row: Row | undefined, known: KnownChange | undefined): Numbering => ({
   generation: readText(row, "generation"),
   last: readNumber(row, "last"),
@@ -124,8 +119,8 @@ export const toNumbering = (row: Row | undefined, known: KnownChange | undefined
 })
 
 /**
- * Begins a generation if the server is not the one that wrote the current one, or if this program knows a higher number of a change.
- * Returns the generation and the number before the changes of this transaction. Usually runs no statement.
+ * Begins a generation in two cases: another server wrote the current one, or this program knows a higher number of a
+ * change. Returns the generation and the number before the changes of this transaction. Usually runs no statement.
  */
 export const ensureGeneration = Effect.fnUntraced(function*(
   db: Sql,

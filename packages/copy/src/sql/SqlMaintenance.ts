@@ -41,7 +41,6 @@ const mayMove = {
   any: "true"
 } as const
 
-/** SQL for the last scan of one kind and state. */
 const lastScan = (condition: string): Statement =>
   sql`(SELECT max(scan) FROM ${schema}.scans WHERE list = s.list AND ${raw(condition)})`
 
@@ -72,7 +71,7 @@ const certifiedIn = (db: Sql): Effect.Effect<ChangeNeeds["certified"], SinkError
     (rows) => rows.map(toCertifiedScan)
   )
 
-/** Makes the functions of {@link Maintenance} that write. Each of them can be run again without further effect. */
+/** The functions of {@link Maintenance} that write. Each can be run again without further effect. */
 export const maintain = (
   database: SqlDatabase
 ): Omit<Maintenance, keyof Reader | keyof RedactionStore | "emptyLog"> => ({
@@ -213,7 +212,7 @@ const onlyRow = either("only", "singleton")
 /** A commit may be changing a row that has just been returned. PostgreSQL skips that row instead of waiting for it. */
 const lockRows = either("", "FOR UPDATE OF t SKIP LOCKED")
 
-/** Returns which rows of the list were removed. An earlier version, which has no table of them, removed none. */
+/** A destination of an earlier version has no table of removed rows, and has removed none. */
 export const prunedRowsIn = (db: Sql, list: Lists.AnyList, hasTable: boolean): Effect.Effect<PrunedRows, SinkError> =>
   Effect.map(
     hasTable

@@ -53,7 +53,6 @@ export interface OwnReader extends Pick<Reader, "find" | "statusTotals" | "damag
   readonly holderOf: (label: string) => Effect.Effect<string | undefined, SinkError>
 }
 
-/** Makes a reader. */
 export const readerOver = (db: Sql, { holderOf, ...own }: OwnReader): Reader => ({
   ...own,
   ...boundTo(db),
@@ -69,7 +68,6 @@ export const readerOver = (db: Sql, { holderOf, ...own }: OwnReader): Reader => 
     )
 })
 
-/** Makes the functions for what a destination is bound to. */
 const boundTo = (db: Sql): BoundReader => ({
   source: sourceOf(db),
   owner: Effect.zipWith(
@@ -100,11 +98,9 @@ const scanColumns = sql`scan, part, asked, state, checkpoint, first_row, ${readJ
 },
   ${readTime("started_at")}, ${readTime("ended_at")}`
 
-/** SQL for a count in the totals of a scan. */
 const countIn = (name: string): Statement =>
   either(`(tally ->> '$.counts.${name}')`, `(tally #>> '{counts,${name}}')::bigint`)
 
-/** Makes the functions for scans. */
 const scansOver = (db: Sql): ScanReader => ({
   scans: (list, part) => {
     const isOf = sql`list = ${list.label} AND ${part === undefined ? raw("true") : sql`part = ${part}`} AND ${isScan}`
@@ -155,7 +151,6 @@ const columnsIn = (db: Sql, list: Lists.AnyList): ReturnType<Reader["columns"]> 
     (rows) => rows.map(toRecordedColumn)
   )
 
-/** Makes the functions for the rows of a list. */
 const rowsOver = (db: Sql): RowReader => ({
   columns: (list) => columnsIn(db, list),
   textsOf: (list, rows) =>
@@ -211,7 +206,6 @@ const cellsOf = (columns: ReadonlyArray<Column>, row: Row): Row =>
     })
   )
 
-/** Makes the functions for changes and their consumers. */
 const changesOver = (
   db: Sql
 ): ChangeReader => {

@@ -60,7 +60,6 @@ import {
 /** The limits of a step: texts, and positions that are searched, so that a step takes a short time only. */
 const [stepTexts, stepPositions] = [1000, 20_000] as const
 
-/** Makes the functions of a {@link RedactionStore}. */
 export const redactionOver = (db: SqlDatabase): Pick<RedactionStore, "redact" | "search" | "erasures"> => ({
   // No consumer and no removal of changes is locked out for long, and none changes what this transaction reads.
   redact: (body) =>
@@ -80,7 +79,6 @@ export const redactionOver = (db: SqlDatabase): Pick<RedactionStore, "redact" | 
       : Effect.succeed([]))
 })
 
-/** Where the texts of a table are. */
 const textsIn = (list: Lists.AnyList, table: TextTable) =>
   ({
     rows: { from: tableIn(list), place: raw(`"row"`), texts: ["raw"], isOfList: sql`${list.label} <> ''` },
@@ -143,7 +141,6 @@ const statementsOver = (db: Sql, origin: Statement): RedactionStatements => ({
   ...scansOver(db)
 })
 
-/** Makes the statements for the state of personal data, and for the protocol of erasures. */
 const stateOver = (
   db: Sql
 ): PersonalStatements => ({
@@ -201,7 +198,6 @@ const stateOver = (
     )
 })
 
-/** Makes the statements that read the texts of a list. */
 const textsOver = (
   db: Sql
 ): TextStatements => ({
@@ -261,7 +257,6 @@ const textsOver = (
     )
 })
 
-/** Makes the statements that write texts. */
 const writesOver = (
   db: Sql,
   origin: Statement
@@ -311,7 +306,6 @@ const writesOver = (
   })
 })
 
-/** Makes the statements for the scans of a list. */
 const scansOver = (
   db: Sql
 ): ScanStatements => ({
@@ -377,11 +371,10 @@ const exists = (db: Sql, from: Statement): Effect.Effect<boolean, SinkError> =>
 const certifiedScan = (list: Lists.AnyList): Statement =>
   sql`(SELECT max(scan) FROM ${schema}.scans WHERE list = ${list.label} AND ${isCompleteFullScan})`
 
-/** SQL that is true for the rows of a selection. */
 const isIn = (place: Statement, { after, ids, through = Number.MAX_SAFE_INTEGER }: Selection): Statement =>
   sql`${place} > ${after} AND ${place} <= ${through} ${ids === undefined ? raw("") : sql`AND id ${isOneOfTexts(ids)}`}`
 
-/** SQL that is true for changes after a scan. Scans of earlier versions of the tables did not store their last change. */
+/** Scans of earlier versions of the tables did not store their last change. */
 const isAfter = ({ lastChange: end, scan }: CertifiedTexts, changes: string): Statement =>
   raw(end === undefined ? `${changes}.scan > ${scan}` : `${changes}.seq > ${end}`)
 

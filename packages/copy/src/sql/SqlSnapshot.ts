@@ -13,7 +13,7 @@ import { either, join, quoted, raw, rowOf, schema, type Sql, sql, type Statement
 /** The limits of a step: ids, and row numbers. */
 const [stepIds, stepRows] = [5000, 10_000] as const
 
-/** Makes a snapshot. `contents` reads every row, so each database has a function of its own. */
+/** `contents` reads every row, so each database has a function of its own. */
 export const snapshotOver = (db: Sql, reader: Reader, contents: Snapshot["contents"]): Snapshot => ({
   ...reader,
   // A server need not send texts whose hashes are equal.

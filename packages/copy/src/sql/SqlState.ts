@@ -6,8 +6,8 @@ import { isCompleteFullScan, readTime, tableIn } from "./SqlDialect.ts"
 import { raw, schema, sql, type Statement } from "./SqlStatement.ts"
 
 /**
- * Returns the statement that reads a list's state. It is one statement, so it reads one snapshot. It takes time proportional
- * to the missing rows and to the quarantined records, which indexes count. Tables of an earlier version have no removed rows.
+ * One statement, so that it reads one snapshot. It takes time proportional to the missing rows and to the quarantined
+ * records, which indexes count. Tables of an earlier version have no removed rows.
  */
 export const stateQuery = (list: Lists.AnyList, hasRowsPruned: boolean): Statement => {
   const table = tableIn(list)

@@ -1,12 +1,13 @@
 /**
- * Statements that both databases run. A statement exists once, and where the databases differ, both texts stand side by side. This
- * room has the questions to a destination and the writes. It imports `store`, `plan` and `port`, but no database.
+ * Statements that both databases run. A statement exists once; where the databases differ, both texts stand side by
+ * side. This room has the questions to a destination and the writes. It imports `store`, `plan` and `port`, but no
+ * database.
  */
 import { Effect } from "effect"
 import { SinkError, type SinkReason } from "../port/Sink.ts"
 import type { Row } from "../store/Rows.ts"
 
-/** The value of a parameter. Booleans are 1 and 0. */
+/** Booleans are 1 and 0. */
 export type Value = string | number | Uint8Array | null
 
 /** PostgreSQL's types of parameters. SQLite gets the values without a type. */
@@ -17,7 +18,6 @@ export type Parameter =
   | { readonly type: ValueType; readonly value: Value }
   | { readonly type: ValueType; readonly list: ReadonlyArray<Value> }
 
-/** How a database writes statements. */
 export interface Style {
   readonly dialect: "sqlite" | "postgres"
   /** The schema of the tables, as SQL writes it. */
@@ -38,7 +38,6 @@ export class Statement {
 /** A part of a statement. Texts and numbers become parameters. A function writes what differs between the databases. */
 type Part = Statement | Given | Parameter | string | number | null | ((style: Style) => Statement | string)
 
-/** Makes a statement from a template. */
 export const sql = (texts: TemplateStringsArray, ...parts: ReadonlyArray<Part>): Statement =>
   new Statement(texts, parts)
 
@@ -47,14 +46,12 @@ export const raw = (text: string): Statement => new Statement([text])
 
 const part = (one: Part): Statement => new Statement(["", ""], [one])
 
-/** Makes a part that differs between the databases. */
 export const either = (sqlite: Statement | string, postgres: Statement | string): Statement =>
   part(({ dialect }) => dialect === "sqlite" ? sqlite : postgres)
 
 /** The schema of the tables. SQLite calls that of an open file `main`. */
 export const schema: Statement = part((style) => style.schema)
 
-/** Joins parts with commas, or with another text between them. */
 export const join = (parts: ReadonlyArray<Statement>, separator = ", "): Statement =>
   new Statement(["", ...parts.map((_, index) => index === parts.length - 1 ? "" : separator)], parts)
 
@@ -65,7 +62,6 @@ const typed = (type: ValueType) => (value: Value): Statement => part({ type, val
 
 /** A parameter with the text of a JSON value. */
 export const json = typed("json")
-/** A parameter with a time. */
 export const time = typed("timestamptz")
 /** A parameter with an integer or null. */
 export const integer = typed("bigint")
@@ -78,7 +74,7 @@ export const isOneOfTexts = isOneOf("text")
 /** A condition: the integer before it is one of these. */
 export const isOneOfIntegers = isOneOf("bigint")
 
-/** The columns of given rows. They can be made once for statements that each commit runs. */
+/** They can be made once for statements that each commit runs. */
 export class GivenColumns {
   readonly types: ReadonlyArray<ValueType>
   /** SQLite's parameter of each column. */
@@ -101,7 +97,6 @@ export class Given {
     this.rows = rows
   }
 
-  /** The number of columns. */
   get width(): number {
     return this.#columns.types.length
   }
@@ -110,12 +105,10 @@ export class Given {
     return dialect === "sqlite" ? this.#columns.numbers.get(name) ?? "" : `given.${quoted(name)}`
   }
 
-  /** The value of a column. */
   cell(name: string): Statement {
     return part((style) => this.#name(name, style))
   }
 
-  /** The values of columns. */
   cells(names: ReadonlyArray<string>): Statement {
     return part((style) => names.map((name) => this.#name(name, style)).join(", "))
   }
@@ -146,7 +139,6 @@ export interface Rendered {
   readonly rows: Given["rows"] | undefined
 }
 
-/** Writes a statement for a database. */
 export const render = (statement: Statement, style: Style): Rendered => {
   const written = givenIn(statement)
   const first = style.dialect === "sqlite" ? written?.width ?? 0 : 0
@@ -167,7 +159,6 @@ export const render = (statement: Statement, style: Style): Rendered => {
   return { text: write(statement), parameters, rows: written?.rows }
 }
 
-/** The rows that a statement writes, if it writes any given ones. */
 export const givenIn = ({ parts }: Statement): Given | undefined => {
   for (const one of parts) {
     const found = one instanceof Given ? one : one instanceof Statement ? givenIn(one) : undefined
@@ -191,8 +182,8 @@ export interface Sql {
   readonly all: (statement: Statement) => Effect.Effect<ReadonlyArray<Row>, SinkError>
   readonly run: (statement: Statement) => Effect.Effect<void, SinkError>
   /**
-   * Returns the first rows of a statement, which is sorted by `place`: at most `count`, and only until these texts exceed `maxBytes`
-   * of `Store.ts`, but at least one. `isWhole`: there are no more.
+   * Returns the first rows of a statement, which is sorted by `place`. It returns at least one, at most `count`, and
+   * only until these texts exceed `maxBytes` of `Store.ts`. `isWhole`: there are no more.
    */
   readonly first: (
     statement: Statement,
@@ -223,6 +214,5 @@ export interface SqlDatabase extends Sql {
 export const rowOf = ({ all }: Pick<Sql, "all">, statement: Statement): Effect.Effect<Row | undefined, SinkError> =>
   Effect.map(all(statement), ([row]) => row)
 
-/** Fails with a reason. */
 export const fail = ({ location }: Pick<Sql, "location">, reason: SinkReason): Effect.Effect<never, SinkError> =>
   Effect.fail(new SinkError({ location, reason }))

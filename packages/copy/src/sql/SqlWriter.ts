@@ -38,7 +38,6 @@ export interface Locks extends Pick<Store, "lock" | "takeOver"> {
   ) => Effect.Effect<A, SinkError>
 }
 
-/** Makes the functions that write. */
 export const writerOver = ({ lock, memory, takeOver, transaction }: Locks): Omit<Store, keyof Reader> => {
   /** Commits in the current generation, and remembers the number of the last change. */
   const numbered = <A>(
