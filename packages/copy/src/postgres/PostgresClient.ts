@@ -1,7 +1,7 @@
 /**
- * The only file that uses the PostgreSQL driver. Connections are pooled. If the connection of a statement or a transaction is
- * lost, the client retries it for a while, so that a restart of the server causes only a pause. No error contains a
- * statement, a value or the server's message, only the error code.
+ * The only file that uses the PostgreSQL driver. Connections are pooled. If the connection of a statement or a
+ * transaction is lost, the client retries it for a while. So a restart of the server causes only a pause. No error
+ * contains a statement, a value or the server's message, only the error code.
  */
 import { PgClient, PgConnection, PgPool, PgTypes } from "@effect/sql-pg"
 import { Monotonic } from "@payments/core"
@@ -14,7 +14,7 @@ import { shownMessage } from "../statement/StatementMessage.ts"
 import type { Row } from "../store/Rows.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
 
-/** The value of a parameter. Text is parsed as the type that the statement names. */
+/** Text is parsed as the type that the statement names. */
 export type Parameter = string | null | PgTypes.Parameter
 
 /** Runs one statement. */
@@ -39,9 +39,10 @@ export interface PostgresClient {
   /** Runs a statement that writes without retries, also if the server's transactions are read-only by default. */
   readonly onceWriting: Query
   /**
-   * Runs statements in one transaction (read committed). It may write unless the server's transactions are read-only, by
-   * default or on a standby: an administrator, or a provider whose disk is full, sets that default to prevent writes. If the connection is lost, the whole body is run again, even if only
-   * the response to COMMIT was lost. The body must detect that an earlier run was committed.
+   * Runs statements in one transaction (read committed). It may write unless the server's transactions are read-only,
+   * by default or on a standby. An administrator, or a provider whose disk is full, sets that default to prevent writes.
+   * If the connection is lost, the whole body is run again, even if only the response to COMMIT was lost. The body must
+   * detect that an earlier run was committed.
    */
   readonly transaction: <A>(body: (query: Query) => Effect.Effect<A, SinkError>) => Effect.Effect<A, SinkError>
   /** Starts a transaction that reads and sees no later commit. It is rolled back when the scope closes. */
@@ -59,12 +60,9 @@ export interface PostgresClient {
 
 /** Makes an array parameter of type text, for `unnest`. */
 export const textArray = (values: ReadonlyArray<string | null>): Parameter => array(values, PgTypes.OID.text)
-/** Makes an array parameter of type bigint, for `unnest`. */
 export const bigintArray = (values: ReadonlyArray<number | null>): Parameter =>
   array(values.map((value) => value === null ? null : BigInt(value)), PgTypes.OID.int8)
-/** Makes an array parameter of type boolean, for `unnest`. */
 export const booleanArray = (values: ReadonlyArray<boolean | null>): Parameter => array(values, PgTypes.OID.bool)
-/** Makes an array parameter of type bytea, for `unnest`. */
 export const byteaArray = (values: ReadonlyArray<Uint8Array>): Parameter => array(values, PgTypes.OID.bytea)
 
 const array = (values: ReadonlyArray<unknown>, type: number): Parameter => {
@@ -94,7 +92,6 @@ export interface ProbeSettings {
   readonly timeout: Duration.Duration
 }
 
-/** The default. */
 export const probeSettings: ProbeSettings = { interval: Duration.seconds(30), timeout: Duration.seconds(10) }
 
 /** Opens connections on demand, until the scope closes. */
@@ -279,16 +276,17 @@ const lacksTls = ({ reason }: SqlError.SqlError): boolean => reason.message?.inc
 const isTls = (code: string | undefined): boolean => code !== undefined && /CERT|SIGNATURE|ALTNAME|ERR_SSL/.test(code)
 
 /**
- * The classes of errors that a user's statement causes: unsupported, more than one row, a value, transaction, cursor, function,
+ * The classes of errors that a user's statement causes. In order: unsupported, more than one row, a value, transaction, cursor, function,
  * schema, `WITH CHECK OPTION`, syntax or access, limit of the server, PL/pgSQL.
  * https://www.postgresql.org/docs/current/errcodes-appendix.html
  */
 const statementClasses = /^(0A|21|22|25|26|2F|34|38|39|3F|42|44|54|P0)/
 
 /**
- * Returns the server's message about a user's statement: its first line, without values. For an error about a value that the
- * statement has read (Class 22), or of a function (38, 39, P0), it returns a message of its own, because the server's message
- * is all about values. The lack of a privilege is an error of the statement too: the destination's own tables were read before.
+ * Returns the server's message about a user's statement: its first line, without values. Errors about a value
+ * that the statement has read (Class 22), and errors of functions (38, 39, P0), get another message. The server's
+ * message about them is all values. The lack of a privilege is an error of the statement too: the destination's own
+ * tables were read before.
  */
 const queryErrorOf = (error: SqlError.SqlError, typed: string): QueryError | undefined => {
   const code = codeOf(error) ?? ""

@@ -6,7 +6,6 @@ import type { PostgresClient, Query } from "./PostgresClient.ts"
 import { setIdleTimeout, times } from "./PostgresLease.ts"
 import { sqlOver, unknownOrigin } from "./PostgresSql.ts"
 
-/** Runs statements of maintenance. */
 export const databaseOver = (
   { location, once, query, transaction }: PostgresClient,
   schema: string

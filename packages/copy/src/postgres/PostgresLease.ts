@@ -17,7 +17,6 @@ import { readOptional } from "../store/Rows.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
 import { sqlOver, unknownOrigin } from "./PostgresSql.ts"
 
-/** The durations of a lease and of the transactions under it. */
 export interface Times {
   /** How long a lease is valid without a renewal. */
   readonly validity: Duration.Duration
@@ -30,7 +29,6 @@ export interface Times {
   readonly lockTimeout: Duration.Duration
 }
 
-/** The defaults. */
 export const times: Times = {
   validity: Duration.seconds(30),
   renewalInterval: Duration.seconds(10),
@@ -43,7 +41,6 @@ export const times: Times = {
 export const setIdleTimeout = (timeout: Duration.Duration): string =>
   `set_config('idle_in_transaction_session_timeout', '${Duration.toMillis(timeout)}', true)`
 
-/** The table of the leases. */
 export interface Leases {
   readonly client: PostgresClient
   /** The schema, as SQL writes it. */
@@ -57,9 +54,7 @@ export interface Leases {
   readonly memory?: Memory | undefined
 }
 
-/** An acquired lease. */
 export interface Lease {
-  /** The label of the list. */
   readonly label: string
   /** A random id of the acquisition. The table's column `holder` describes the process for people instead. */
   readonly owner: string
@@ -199,10 +194,10 @@ const release = (leases: Leases, { epoch, label, owner }: Lease) =>
   )
 
 /**
- * Runs a transaction under the lease and commits it once. If the response to COMMIT is lost, the client runs the transaction
- * again. If the earlier run was committed, the second run skips the body and returns the result of `readResult`. The body
- * gets the source and the personal data's state of the destination, and its numbers of changes. An erasure waits for the end of the transaction. After an
- * interrupt the transaction still completes.
+ * Runs a transaction under the lease and commits it once. If the response to COMMIT is lost, the client runs the
+ * transaction again. If the earlier run was committed, the second run skips the body and returns the result of
+ * `readResult`. The body gets the source and the personal data's state of the destination, and its numbers of changes.
+ * An erasure waits for the end of the transaction. After an interrupt the transaction still completes.
  */
 export const commit = <A>(
   { client, memory, origin = unknownOrigin, schema, times: { idleTimeout, interruptTimeout, validity } }: Leases,

@@ -109,7 +109,6 @@ const sharedTables = [
   "generations"
 ]
 
-/** Returns the problem of a user that may not carry the pending migration out. */
 export const deniedMigration = ({ from, to }: PendingMigration): string =>
   `${
     from < to
@@ -172,7 +171,6 @@ const refuseAs = (location: string, unusable: Unusable) =>
   Effect.fail(new SinkError({ location, reason: new NotADestination(unusable) }))
 
 interface State extends PendingMigration {
-  /** Whether the schema exists. */
   readonly exists: boolean
 }
 

@@ -25,14 +25,12 @@ export const layer = (
     )
   )
 
-/** Opens a reader of an existing schema, until the scope closes. */
 export const reader = (
   url: PostgresUrl,
   lists?: ReadonlyArray<Lists.AnyList>
 ): Effect.Effect<Reader, SinkError, Scope.Scope> =>
   Effect.flatMap(settingsOf(url), (settings) => openReader(settings, lists))
 
-/** Opens an existing schema for maintenance, until the scope closes. */
 export const maintenance = (
   url: PostgresUrl,
   lists?: ReadonlyArray<Lists.AnyList>

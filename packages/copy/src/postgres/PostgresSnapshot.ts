@@ -11,7 +11,6 @@ import { sqlOver } from "./PostgresSql.ts"
 import { openSnapshot as openSchema } from "./PostgresStore.ts"
 import type { PostgresUrl } from "./PostgresUrl.ts"
 
-/** The rows of one query. */
 const chunkRows = 5000
 
 /** Opens a snapshot of an existing schema, until the scope closes. */

@@ -7,7 +7,6 @@ import { readNumber, readOptional, type Row } from "../store/Rows.ts"
 import type { Reader } from "../store/Store.ts"
 import type { Query } from "./PostgresClient.ts"
 
-/** Makes {@link Reader.statusTotals}. */
 export const statusTotalsOver = (query: Query, schema: string): Reader["statusTotals"] => (list, amounts) =>
   Effect.map(query(statusQuery(`${schema}.${tableOf(list)}`, amounts)), (rows) => statusTotalsOf(rows, amounts))
 

@@ -157,7 +157,6 @@ export const writeNote = (file: string, note: string): void => {
   }
 }
 
-/** Reads a note of {@link writeNote}. Returns undefined if there is none. */
 export const readNote = (file: string): string | undefined => {
   try {
     return readFileSync(file, "utf8")
@@ -166,7 +165,6 @@ export const readNote = (file: string): string | undefined => {
   }
 }
 
-/** Removes a note of {@link writeNote}. */
 export const removeNote = (file: string): void => {
   try {
     rmSync(file, { force: true })

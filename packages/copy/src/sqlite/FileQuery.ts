@@ -58,7 +58,6 @@ export const startAhead: Effect.Effect<Effect.Effect<ChildProcess, never, Scope.
     }
   )
 
-/** Starts the process of a query. Closing the scope ends it. */
 export const startProcess = Effect.flatten(Effect.service(ProcessStart))
 
 /** Starts the statement in the process. */
@@ -76,7 +75,6 @@ export const beginIn = Effect.fnUntraced(function*(
   return { columns: "columns" in first ? first.columns : [], rows }
 })
 
-/** Runs a statement over an SQLite file, in a process of its own. */
 export const queryFile = (statement: Parameters<typeof beginIn>[1]) =>
   Effect.flatMap(startProcess, (child) => beginIn(child, statement))
 
@@ -87,7 +85,6 @@ const environment = (): NodeJS.ProcessEnv =>
 const outOfMemory =
   `The query needs more than ${maxMebibytes} MiB of memory. Let it read or make smaller values, or fewer at once.`
 
-/** Sends a message and waits for its response, or for the end of the process. */
 export const request = (child: ChildProcess, location: string, message: QueryRequest) =>
   Effect.flatMap(
     requestOf<QueryResponse, SinkError | QueryError>(child, message, (signal) =>

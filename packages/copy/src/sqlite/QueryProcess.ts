@@ -29,7 +29,6 @@ const receive = Effect.callback<QueryRequest>((resume) =>
   void process.once("message", (request) => resume(Effect.succeed(request as QueryRequest))) // only the parent sends
 )
 
-/** Returns a function that runs the step and returns a `QueryError` that it throws as a failure. */
 const catchQueryError = <A>(step: () => A) => (): Exit.Exit<A, QueryError> => {
   try {
     return Exit.succeed(step())

@@ -38,7 +38,6 @@ export type Access = "read" | "snapshot" | "inspect" | "maintain" | "write"
 /** The options of the functions of a connection. Integers are bigints. */
 export const functionOptions = { deterministic: true, useBigIntArguments: true } as const
 
-/** An open database. */
 export interface SqliteClient {
   /** Runs a step, and retries it while another program writes. With `read`, fails if the file is no longer at its path. */
   readonly run: <A>(step: (db: Database) => A) => Effect.Effect<A, SinkError>
@@ -204,7 +203,6 @@ export class Database {
       : new Damaged({ problem, advice: adviceFor(this.#db) })
   }
 
-  /** The paths that SQLite uses: the database, its log and index, and their folder. */
   #files(): ReadonlyArray<PathUse> {
     const companions = [`${this.#file}-wal`, `${this.#file}-shm`, dirname(this.#file)].map((path) => ({ path }))
     return [{ path: this.#file, isReadOnly: this.#isReadOnly }, ...companions]
@@ -319,12 +317,11 @@ export class Database {
     return statement
   }
 
-  /** Defines an aggregate function for the statements of this connection. */
   aggregate(name: string, options: AggregateOptions<SQLInputValue>): void {
     this.#db.aggregate(name, options)
   }
 
-  /** Defines a function for the statements of this connection. Its result depends on its arguments only. */
+  /** Its result depends on its arguments only. */
   function(name: string, call: (...values: ReadonlyArray<SQLOutputValue>) => SQLInputValue): void {
     this.#db.function(name, functionOptions, call)
   }
@@ -356,8 +353,9 @@ export class Database {
   }
 
   /**
-   * Rebuilds the file without free pages and free space in pages. SQLite copies the database into a temporary file without a
-   * name and back; the file is put next to the database, where there may be more space, and the same protection.
+   * Rebuilds the file without free pages and free space in pages. SQLite copies the database into a temporary file
+   * without a name, and back. The file is put next to the database, where there may be more space, and the same
+   * protection.
    */
   rebuild(): void {
     this.requireInPlace()

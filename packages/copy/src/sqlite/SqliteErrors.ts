@@ -51,12 +51,10 @@ export const isStatementError = (error: unknown): error is Error =>
 /** Whether another connection has a lock that the statement needs. */
 export const isBusy = (error: unknown): boolean => primary(errcodeOf(error)) === sqliteCode.busy
 
-/** Whether the file is not an SQLite database. */
 export const isNoDatabase = (error: unknown): boolean => primary(errcodeOf(error)) === sqliteCode.notADatabase
 
 const primary = (errcode: number | undefined): number | undefined => errcode === undefined ? undefined : errcode & 0xff
 
-/** Returns the damage to the database that an error reports, or undefined if it reports none. */
 export const damageOf = (error: unknown): string | undefined => {
   if (error instanceof Damaged) return error.problem
   // The driver throws this for an integer beyond 2^53. This program writes none into the columns that it reads as numbers.
@@ -83,7 +81,6 @@ export const damageOf = (error: unknown): string | undefined => {
   }
 }
 
-/** Returns the reason if the error means that access to one of the files is denied, or undefined. */
 export const denialIn = (error: unknown, files: ReadonlyArray<PathUse>): AccessDenied | undefined => {
   const code = error instanceof Error && "code" in error ? error.code : undefined
   const mayBeDenial = isDenial(code) ||

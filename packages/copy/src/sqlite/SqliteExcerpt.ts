@@ -16,7 +16,6 @@ import type { Cell } from "../text/Cell.ts"
 
 const sqlTypes = { text: "TEXT", integer: "INTEGER", boolean: "INTEGER", time: "TEXT", json: "TEXT" } as const
 
-/** Creates an empty excerpt with these tables. */
 export const create = (tables: ReadonlyArray<ExcerptTable>): DatabaseSync => {
   const db = new DatabaseSync("")
   for (const { columns, table } of tables) {
@@ -63,7 +62,6 @@ export const fillFromFile = (
   }
 }
 
-/** Inserts rows that were read from another database. */
 export const insert = (db: DatabaseSync, table: ExcerptTable, rows: ReadonlyArray<ReadonlyArray<Cell>>): void => {
   const statement = db.prepare(
     `INSERT INTO ${table.table} VALUES (${table.columns.map(() => "?").join(", ")})`

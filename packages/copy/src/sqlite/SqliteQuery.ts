@@ -12,10 +12,8 @@ import type { Database } from "./SqliteClient.ts"
 import { isStatementError } from "./SqliteErrors.ts"
 import { rowsOf } from "./SqliteRows.ts"
 
-/** A connection that a statement runs on. */
 export type Connection = Pick<Database, "run" | "prepare" | "aggregate" | "function">
 
-/** A running statement. */
 export interface SqliteQuery {
   readonly columns: ReadonlyArray<string>
   /** Returns the next rows; an empty array at the end. */

@@ -37,8 +37,8 @@ type AllLists = ReadonlyArray<Lists.AnyList>
 type Statements = Pick<DatabaseSync, "prepare">
 
 /**
- * Refuses a destination that a later version has written, before SQLite changes any byte: an ordinary connection may create a
- * log when it opens, and empties the log when it closes. Other problems of the file are found later.
+ * Refuses a destination that a later version has written, before SQLite changes any byte. An ordinary connection may
+ * create a log when it opens, and empties the log when it closes. Other problems of the file are found later.
  */
 export const refuseLater = (file: string, lists: AllLists = Lists.all): void => {
   // With a journal, an interrupted transaction must be rolled back first, which needs an ordinary connection.
@@ -46,7 +46,7 @@ export const refuseLater = (file: string, lists: AllLists = Lists.all): void => 
   const url = pathToFileURL(file)
   // Without a log, the file is the whole database. With a log, `readonly_shm` makes SQLite read the log's index without
   // changing it. Only SQLite's source documents this option (src/os_unix.c). A log without an index is that of a copied
-  // file, which no program uses: without locks, SQLite keeps the index in memory and leaves the log in place.
+  // file, which no program uses. Without locks, SQLite keeps the index in memory and leaves the log in place.
   const isIndexed = existsSync(`${file}-shm`)
   // A kill may leave a log with a header and no frame. SQLite then fails with `readonly_shm`, but only after 10 s.
   const isEmpty = (statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) <= logHeaderBytes
@@ -120,7 +120,6 @@ const nameConflictOf = (error: unknown): NotADestination | undefined => {
   })
 }
 
-/** Reads the identification of the file. */
 const headerOf = (db: Statements) => {
   // A single statement gives a consistent result while another process creates the file.
   const found = db.prepare(

@@ -38,7 +38,6 @@ export const sqlIn = (db: Database, location: string): Sql => ({
   first: (statement, limit) => Effect.sync(() => first(db, statement, limit))
 })
 
-/** Runs statements of maintenance. */
 export const databaseOver = (
   client: Pick<SqliteClient, "run" | "unlockedTransaction">,
   location: string
@@ -56,7 +55,6 @@ export const settle = <A>(body: Effect.Effect<A, SinkError>): A => {
   throw error instanceof SinkError ? error.reason : error
 }
 
-/** How SQLite writes statements. */
 export const style: Style = { dialect: "sqlite", schema: "main", parameter: (number) => `?${number}` }
 
 const prepare = (db: Database, statement: Statement) => {

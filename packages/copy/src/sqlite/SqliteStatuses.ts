@@ -17,7 +17,6 @@ interface Total {
   readonly sums: Array<bigint>
 }
 
-/** Makes {@link Reader.statusTotals}. */
 export const statusTotalsOver = (db: Sql): Reader["statusTotals"] =>
   Effect.fnUntraced(function*(list, amounts) {
     const { columns } = layoutOf(list)
