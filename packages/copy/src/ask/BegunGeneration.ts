@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import type { Generation } from "../port/Generations.ts"
 import type { Sink } from "../port/Sink.ts"
 
-/** Returns the generation of the destination's changes, if it began at `startedAt` (ISO 8601 in UTC) or later, for such a reason. */
+/** Returns the generation that a restore or a failover began at `startedAt` (ISO 8601 in UTC) or later. */
 export const generationSince = Effect.fnUntraced(function*(
   { inspect }: Pick<Sink["Service"], "inspect">,
   startedAt: string

@@ -1,7 +1,8 @@
 /**
- * Conditions on the fields of records, in the SQL of a destination. They select the same records as the conditions of a listing, and
- * compare values as those do: amounts as numbers, everything else as text, character by character. A copy has NULL for null and for
- * an absent field, so `null` selects both. Values are parameters of the statement, so none can become SQL.
+ * Conditions on the fields of records, in the SQL of a destination. They select the same records as the conditions of a
+ * listing, and compare values as those do. Amounts are compared as numbers, everything else as text, character by
+ * character. A copy has NULL for null and for an absent field, so `null` selects both. Values are parameters of the
+ * statement, so none can become SQL.
  */
 import type { Lists } from "@payments/core"
 import { type Column, columnsOf, storable } from "../plan/Columns.ts"
@@ -23,11 +24,9 @@ export type FieldCondition =
     }
   )
 
-/** A condition in SQL. */
 export interface SqlCondition {
   /** Returns the expression. `parameter` is that of the value, such as `$2`. */
   readonly sql: (parameter: string) => string
-  /** The value, if the condition has one. */
   readonly value: string | undefined
 }
 
@@ -83,7 +82,7 @@ interface Compared {
   readonly isText: boolean
 }
 
-/** Returns the SQL of the value that a column is compared with; undefined if its type cannot have this value or operator. */
+/** Returns the SQL of the compared value; undefined if the column's type cannot have this value or operator. */
 const operandOf = (
   dialect: Dialect,
   column: Column,
@@ -103,7 +102,7 @@ const operandOf = (
   }
 }
 
-/** Returns the digits of a whole number of at most 64 bits, which may be written as 1e3 or 1000.0; undefined for other text. */
+/** Returns the digits of a whole number of at most 64 bits, also of 1e3 or 1000.0; undefined for other text. */
 const integerOf = (text: string): string | undefined => {
   const [, sign = "", whole = "", fraction = "", exponent = "0"] =
     /^(-?)(\d{1,30})(?:\.(\d{1,30}))?(?:[eE]([+-]?\d{1,2}))?$/.exec(text) ?? []

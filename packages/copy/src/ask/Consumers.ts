@@ -1,9 +1,9 @@
 /**
- * Reads changes, and keeps the positions of consumers: named readers that acknowledge what they have read. A position only
- * moves forward, unless it is moved back on purpose, so two readers with one name lose nothing. A change that no consumer has
- * acknowledged may be delivered again, with the same number. If changes were removed before they were read, the reader fails
- * instead of skipping them. It also fails if the destination was restored: its numbers may then stand for other changes
- * (`engine/Generations.ts`).
+ * Reads changes, and keeps the positions of consumers: named readers that acknowledge what they have read. A position
+ * only moves forward, unless it is moved back on purpose, so two readers with one name lose nothing. A change that no
+ * consumer has acknowledged may be delivered again, with the same number. If changes were removed before they were
+ * read, the reader fails instead of skipping them. It also fails if the destination was restored: its numbers may then
+ * stand for other changes (`port/Generations.ts`).
  */
 import type { Lists } from "@payments/core"
 import { Data, DateTime, Effect, Option, Stream } from "effect"
@@ -95,11 +95,12 @@ export interface ChangeBatch {
   /** The generation of the number {@link through}. */
   readonly generation: string | undefined
   readonly rows: ReadonlyArray<ChangeRow>
-  /** No change up to this number follows in a later batch. It may be above the last row, if changes of other lists follow it. */
+  /**
+   * No change up to this number follows in a later batch. It may exceed the last row's: other lists have changes too.
+   */
   readonly through: number
 }
 
-/** The largest number of changes in a batch. */
 const batchSize = 1000
 
 /** Reads the changes of lists after a position, without those before `since` (ISO 8601 in UTC). */

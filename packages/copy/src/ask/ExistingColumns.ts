@@ -5,13 +5,12 @@ import { type Column, columnsOf } from "../plan/Columns.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { Reader } from "../store/Store.ts"
 
-/** A list and some of its columns. */
 export interface ListColumns {
   readonly list: Lists.AnyList
   readonly columns: ReadonlyArray<Column>
 }
 
-/** Returns the columns of each list that the destination has, of those that are chosen. Leaves out lists without any. */
+/** Returns the chosen columns of each list that the destination has. Leaves out lists without any. */
 export const existingColumns = (
   reader: Pick<Reader, "columns">,
   isChosen: (column: Column, list: Lists.AnyList) => boolean

@@ -134,7 +134,6 @@ const findByField = (
  */
 export type Comparison = "equals" | "contains"
 
-/** What a destination is searched for. */
 export interface CopySearch extends Search {
   /** By default `equals`. */
   readonly comparison?: Comparison

@@ -191,7 +191,6 @@ const addTotal = (groups: Map<string, GroupTotal>, added: GroupTotal, sign: 1n |
   })
 }
 
-/** Returns the total of one row. */
 const totalOf = (list: Lists.AnyList, { amounts, day, status }: TotalColumns, { text }: RowText): GroupTotal => {
   const record = withoutRoundedAmounts(layoutOf(list), parseText(text), text)
   const startOf = (column: TotalColumns["day"], length: number): string | null => {

@@ -1,7 +1,8 @@
 /**
- * Ready-made questions about a destination, such as the settled amounts of each day. An answer has a row for each group of
- * records: their number, the exact sums of their amounts, and in how many of them each amount is null. Rows that the service
- * no longer returns do not count. No question knows a currency or a unit, because the API's document has none.
+ * Ready-made questions about a destination, such as the settled amounts of each day. An answer has a row for each group
+ * of records. It has their number, the exact sums of their amounts, and in how many of them each amount is null. Rows
+ * that the service no longer returns do not count. No question knows a currency or a unit, because the API's document
+ * has none.
  *
  * To add a question: add an entry to `questions`.
  */
@@ -34,7 +35,7 @@ export interface Question {
   readonly monthOf: string
   /** The parameters, which are all optional. */
   readonly parameters: ReadonlyArray<{ readonly name: "month"; readonly description: string }>
-  /** What a chart of the answer shows: the columns that name the groups, that of the values, and whether time orders the groups. */
+  /** A chart: the columns that name the groups, that of the values, and whether time orders the groups. */
   readonly chart: { readonly x: ReadonlyArray<string>; readonly y: string; readonly isOverTime: boolean }
   /** The status of the records that count; undefined if those of every status do. */
   readonly status: string | undefined
@@ -71,7 +72,7 @@ const nameOf = ({ field, part }: Group): string =>
 const expressionOf = ({ field, part }: Group): string =>
   part === undefined ? String.camelToSnake(field) : `substr(${String.camelToSnake(field)}, 1, ${lengths[part]})`
 
-/** Defines a question about a list. A group may be only the name of its field. */
+/** A group may be only the name of its field. */
 const define = <List extends Lists.AnyList, Field extends keyof List["record"]["fields"] & string>(
   list: List,
   name: string,
@@ -208,7 +209,7 @@ export interface Statement {
   readonly parameters: ReadonlyArray<string>
 }
 
-/** Returns the statement that {@link answer} runs in a database with this SQL. Fails if the list has no column for a condition. */
+/** Returns the statement that {@link answer} runs with this SQL. Fails if the list has no column for a condition. */
 export const statementOf = (
   dialect: Dialect,
   { list, sql }: Question,

@@ -1,8 +1,9 @@
 /**
- * Removes old changes, old scans and rows that have been missing for long from a destination. It removes changes in the order of
- * their numbers, and stops before the first one that a consumer has not acknowledged or that `verify` needs. It runs next to
- * exports and readers: it needs no lock of a list, a reader of changes detects the removal of changes that it has not read, and
- * a scan or pass that gets a removed record again inserts it as a new one. It may be killed at any moment.
+ * Removes old changes, old scans and rows that have been missing for long from a destination. It removes changes in the
+ * order of their numbers. It stops before the first one that a consumer has not acknowledged or that `verify` needs. It
+ * runs next to exports and readers, and needs no lock of a list. A reader of changes detects the removal of changes
+ * that it has not read. A scan or pass that gets a removed record again inserts it as a new one. It may be killed at
+ * any moment.
  */
 import { Lists } from "@payments/core"
 import { DateTime, Duration, Effect, type FileSystem, type Path } from "effect"
@@ -78,7 +79,6 @@ export const prune = Effect.fnUntraced(function*(
   return pruned
 })
 
-/** What to keep of a destination. */
 export interface DestinationRetention extends Retention {
   /** How many earlier snapshots of a list a folder of files keeps. Other destinations have none. */
   readonly keepSnapshots?: number | undefined

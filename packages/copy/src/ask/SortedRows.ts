@@ -36,7 +36,6 @@ export class SortedRows<A extends { readonly id: string }> {
     })
   }
 
-  /** Goes to the next row. */
   advance(): void {
     this.#next++
   }

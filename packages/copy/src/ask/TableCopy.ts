@@ -1,7 +1,8 @@
 /**
- * Keeps a table of another PostgreSQL database equal to the rows of a destination. The table's database stores the position up to
- * which changes are applied, in the transaction that applies them. So a run that is killed at any moment loses and repeats
- * nothing, and a destination that was restored from a backup is noticed: its numbers then stand for other changes.
+ * Keeps a table of another PostgreSQL database equal to the rows of a destination. The table's database stores the
+ * position up to which changes are applied, in the transaction that applies them. So a run that is killed at any moment
+ * loses and repeats nothing. A destination that was restored from a backup is noticed: its numbers then stand for other
+ * changes.
  */
 import { Lists } from "@payments/core"
 import { Data, Effect, Result, type Scope, Stream } from "effect"
@@ -39,7 +40,9 @@ export interface TableCopyOptions {
   readonly from: string
   /** The database of the table, `postgres://HOST/DATABASE`. Its password may be in `PGPASSWORD` or `PGPASSFILE`. */
   readonly to: string
-  /** The table, or `schema.table`; by default `payments`. It is created if it is missing, and a table `…_positions` beside it. */
+  /**
+   * The table, or `schema.table`; by default `payments`. It is created if missing, and a table `…_positions` beside it.
+   */
   readonly table?: string | undefined
   /** The consumer of the destination whose position follows, so that no change is removed before it is applied. */
   readonly consumer: string
@@ -69,18 +72,17 @@ export class TableCopyError extends Data.TaggedError("TableCopyError")<{
   }
 }
 
-/** The rows that one statement writes. */
 const rowsPerStatement = 1000
 
 /**
- * Copies the rows of all lists that exports have read completely, and later, in each run, the changes since. A list whose first
- * complete export comes later is copied then. The table has the last state of every record, also of missing ones: `list`, `id`,
- * `record` (the exact text), `is_missing`, and `seq`, the number of the last change that is applied to it. Only one run at a time
- * copies into a table; another one waits.
+ * Copies the rows of all lists that exports have read completely, and later, in each run, the changes since. A list
+ * whose first complete export comes later is copied then. The table has the last state of every record, also of missing
+ * ones. Its columns are `list`, `id`, `record` (the exact text), `is_missing`, and `seq`, the number of the last change
+ * that is applied to it. Only one run at a time copies into a table; another one waits.
  *
- * Fails with {@link TableCopyError} if the changes that the table has are not those of the destination, which was then restored
- * from a backup or failed over, or if changes were removed before they were applied. With `startAgain`, it then copies all rows
- * again.
+ * Fails with {@link TableCopyError} if the table's changes are not those of the destination. The destination was then
+ * restored from a backup or failed over. Fails also if changes were removed before they were applied. With
+ * `startAgain`, it then copies all rows again.
  */
 export const copyToTable = (
   options: TableCopyOptions
@@ -124,7 +126,7 @@ const copy = Effect.fnUntraced(
     const found = yield* target.positions
     const stored = startAgain ? new Map<string, Numbered>() : found
     for (const position of stored.values()) {
-      // The destination has lost changes. The consumer's acknowledgement begins a generation, so that other readers notice it too.
+      // The destination has lost changes. The acknowledgement begins a generation, so that other readers notice it too.
       if (position.seq > last) {
         yield* moveConsumer(maintenance, {
           name: consumer,
@@ -181,7 +183,6 @@ const completeLists = Effect.fnUntraced(function*(maintenance: Maintenance) {
   return found
 })
 
-/** The table, and the table of positions. */
 interface Target {
   readonly table: string
   readonly positionTable: string
@@ -251,7 +252,7 @@ interface TableRow {
   readonly seq: number
 }
 
-/** Copies the rows of lists. What the table has of them is replaced. Returns undefined if another run has copied into the table. */
+/** Copies the rows of lists, and replaces what the table has of them. Returns undefined if another run has copied. */
 const copyRows = Effect.fnUntraced(function*(
   query: Query,
   { found: before, lists, position, snapshot, startAgain, target }: {

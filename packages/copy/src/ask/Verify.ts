@@ -31,7 +31,7 @@ export interface Verified {
   /** The certificate of the last complete scan, or undefined if there is none to compare with. */
   readonly certificate: Certificate.Certificate | undefined
   readonly differences: ReadonlyArray<Difference>
-  /** Columns that were not compared, because the destination lacks them or has not filled them. The next export fills them. */
+  /** Columns that were not compared: the destination lacks them, or has not filled them. The next export fills them. */
   readonly skipped: ReadonlyArray<string>
 }
 
@@ -55,22 +55,22 @@ export const verify = (reader: Reader, list: Lists.AnyList): Effect.Effect<Verif
 /** The pause before a check is repeated. */
 const pause = Duration.millis(200)
 
-/** From this check on, differences of a row that two checks in a row have found are reported, although the destination changes. */
+/** From this check on, differences of rows that two successive checks found are reported even if the state changes. */
 const enoughChecks = 5
 
 /** What a destination shows before and after a check. If it differs, differences may come from the change. */
 interface CheckedState {
   /** Increases with every transaction of an erasure or a rewrite. */
   readonly edition: number
-  /** A text that differs after each transaction that removes what a certificate covers, or writes another certificate. */
+  /** Differs after each transaction that removes what a certificate covers, or writes another certificate. */
   readonly evidence: string
 }
 
 /**
- * Repeats a check that finds differences while the state of the destination changes: the check reads the destination in many
- * steps, so it compared figures with rows of another moment. One long transaction instead would keep an erasure from removing
- * the old copies in SQLite's log. An erasure or rewrite that was killed changes the state no more. Scans may complete faster
- * than a check, for as long as a worker runs: then the differences that stay are reported.
+ * Repeats a check that finds differences while the state of the destination changes. The check reads the destination in
+ * many steps, so it compared figures with rows of another moment. One long transaction instead would keep an erasure
+ * from removing the old copies in SQLite's log. An erasure or rewrite that was killed changes the state no more. Scans
+ * may complete faster than a check, for as long as a worker runs: then the differences that stay are reported.
  */
 const untilUnchanged = Effect.fnUntraced(function*<E, R>(
   state: Effect.Effect<CheckedState, SinkError>,
@@ -105,7 +105,6 @@ const stateOf = (reader: Reader, list: Lists.AnyList): Effect.Effect<CheckedStat
     Effect.catchIf(isDamage, () => Effect.succeed({ edition: 0, evidence: "damaged" }))
   )
 
-/** Whether the error reports a damaged destination. */
 const isDamage = ({ reason }: SinkError): boolean => reason._tag === "Damaged"
 
 /** Returns the lists that were scanned into the destination. A list whose scans cannot be read counts as scanned. */
@@ -121,7 +120,7 @@ export const exportedLists = (
       )
   )
 
-/** Returns the columns that the destination lacks or has not filled yet, by list. Lists without such columns are omitted. */
+/** Returns the columns that the destination lacks or has not filled yet, by list. Omits lists without such columns. */
 export const unfilledColumns = Effect.fnUntraced(function*(
   reader: Reader,
   lists: ReadonlyArray<Lists.AnyList>
@@ -251,10 +250,10 @@ const parse = (text: string): unknown => {
 }
 
 /**
- * Reads the list from the service again and compares it with the rows, as they are after the destination's rule for personal
- * data and its erasures. Fails if the given rule is another one. As in a scan, the last occurrence of a record counts,
- * and the members that the last scan ignored are ignored. Records without an id have no row and are not compared. Changes
- * since the last scan are reported as differences, because the service has no snapshots.
+ * Reads the list from the service again, applies the destination's rule for personal data and its erasures, and
+ * compares it with the rows. Fails if the given rule is another one. As in a scan, the last occurrence of a record
+ * counts, and the members that the last scan ignored are ignored. Records without an id have no row and are not
+ * compared. Changes since the last scan are reported as differences, because the service has no snapshots.
  */
 export const verifyAgainstApi = (
   reader: Reader,

@@ -182,7 +182,7 @@ export const migrate = (
 ): Effect.Effect<void, SinkError, FileSystem.FileSystem | Path.Path> =>
   Effect.asVoid(Effect.scoped(Layer.build(layerInThisThread(destination))))
 
-/** Fails if the tables of a destination are of an earlier version, which no erasure and no rewrite changes. Writes nothing. */
+/** Fails if the tables are of an earlier version, which no erasure and no rewrite changes. Writes nothing. */
 export const requireMigrated = Effect.fnUntraced(function*(
   destination: StoredDestination,
   { location }: Pick<Reader, "location">

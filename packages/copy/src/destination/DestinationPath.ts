@@ -1,13 +1,12 @@
 /**
- * Checks the path of a destination: the text after the colon. Text that another program would
- * read differently (a URL, a name that SQLite defines, a path of another system) is refused with a corrected text. Used as
- * a path, it would create a file in an unexpected place.
+ * Checks the path of a destination: the text after the colon. Text that another program would read differently (a URL,
+ * a name that SQLite defines, a path of another system) is refused with a corrected text. Used as a path, it would
+ * create a file in an unexpected place.
  */
 import { Lists } from "@payments/core"
 import { posix, sep } from "node:path"
 import { printable } from "../text/Printable.ts"
 
-/** The schemes of the destinations that have a path. */
 export type PathScheme = "sqlite" | "file"
 
 const example = { sqlite: "sqlite:./payments.db", file: "file:./payments" } as const

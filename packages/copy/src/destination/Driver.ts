@@ -1,4 +1,6 @@
-/** What each kind of destination defines. A kind is one {@link Driver} in its own file and an entry in `Destination.all`. */
+/**
+ * What each kind of destination defines. A kind is a {@link Driver} in its own file and an entry in `Destination.all`.
+ */
 import type { Effect, FileSystem, Layer, Path, Result, Scope } from "effect"
 import type { FileDifference } from "../files/VerifyFiles.ts"
 import type { Sink, SinkError, SinkReason } from "../port/Sink.ts"
@@ -11,7 +13,7 @@ import type { Maintenance, Reader } from "../store/Store.ts"
 
 /** Settings that a destination of any kind may have. */
 export interface DestinationSettings {
-  /** The source whose copy is read, if one was chosen. Opening the copy of another one for reading or maintenance fails. */
+  /** The source whose copy is read, if one was chosen. Reading or maintaining the copy of another one fails. */
   readonly boundTo?: string | undefined
   /** How many earlier snapshots of a list a folder of files keeps. Other destinations have none. */
   readonly keepSnapshots?: number | undefined
@@ -19,7 +21,7 @@ export interface DestinationSettings {
   readonly runner?: string | undefined
 }
 
-/** Where the text of a destination stands. Only a text from the environment may contain a password. */
+/** Only a text from the environment may contain a password. */
 export type TextPlace = "argument" | "file" | "environment"
 
 /** A kind of destination. `D` has what its text says. */
@@ -27,7 +29,7 @@ export interface Driver<D extends { readonly _tag: string }> {
   readonly kind: D["_tag"]
   /** What the text of a destination has before its first colon. */
   readonly schemes: ReadonlyArray<string>
-  /** The form of the text for people, such as `file:FOLDER`, and its options: those that most people need, and the others. */
+  /** The form of the text for people, such as `file:FOLDER`, and its options: the most needed ones, and the others. */
   readonly form: readonly [text: string, options: string, moreOptions: string]
   /** Parses a text, or fails with a problem as a sentence. `rest` is what follows the colon. */
   readonly parse: (given: { readonly text: string; readonly rest: string; readonly from: TextPlace }) => Result.Result<
@@ -37,7 +39,6 @@ export interface Driver<D extends { readonly _tag: string }> {
   /** Encodes a destination for a thread, if it cannot be copied: `Redacted` cannot. */
   readonly encode?: (destination: D) => { readonly _tag: D["_tag"] }
   readonly decode?: (message: unknown) => D
-  /** Returns what can be done with a destination. */
   readonly operations: (destination: D & DestinationSettings) => Operations<D>
 }
 
@@ -48,11 +49,9 @@ export interface Operations<D = unknown> {
   /** The place of its tables, for messages. It has no password. */
   readonly location: string
   readonly place: LocalPlace | ServerPlace
-  /** The SQL of its queries. */
   readonly dialect: Dialect
   /** The SQLite file of its tables, if they are in one. */
   readonly sqliteFile?: string
-  /** The files that are rendered from its tables, if there are any. */
   readonly rendered?: RenderedFiles
   /** Returns the destination that a text in a file of this folder means: paths are relative to the folder. */
   readonly relativeTo: (folder: string) => D
@@ -92,7 +91,7 @@ export interface ServerPlace {
   readonly cleaning: string
 }
 
-/** Files that are rendered from the tables of a destination. They are older than the rows while personal data is removed. */
+/** Files rendered from the tables of a destination. While personal data is removed, they are older than the rows. */
 export interface RenderedFiles {
   /** Makes {@link verify} wait until the scope closes. */
   readonly lock: Effect.Effect<void, SinkError, Path.Path | Scope.Scope>
@@ -106,6 +105,5 @@ export interface RenderedFiles {
     keep: number,
     isDryRun: boolean
   ) => Effect.Effect<number, SinkError, FileSystem.FileSystem | Path.Path>
-  /** Compares the files with the tables. */
   readonly verify: Effect.Effect<ReadonlyArray<FileDifference>, SinkError, FileSystem.FileSystem | Path.Path>
 }

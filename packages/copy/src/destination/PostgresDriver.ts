@@ -7,7 +7,6 @@ import { parse, type PostgresUrl, shown } from "../postgres/PostgresUrl.ts"
 import { postgresDialect } from "../statement/Dialect.ts"
 import type { Driver } from "./Driver.ts"
 
-/** A schema of a database. */
 export interface PostgresDestination {
   readonly _tag: "Postgres"
   readonly url: PostgresUrl

@@ -9,7 +9,6 @@ import { sqliteDialect } from "../statement/Dialect.ts"
 import { problemOf } from "./DestinationPath.ts"
 import type { Driver, LocalPlace, Operations } from "./Driver.ts"
 
-/** A database file. */
 export interface SqliteDestination {
   readonly _tag: "Sqlite"
   readonly file: string

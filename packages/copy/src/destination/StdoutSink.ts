@@ -11,7 +11,7 @@ import { printable } from "../text/Printable.ts"
 
 const location = "standard output"
 
-/** Writes to stdout. Build it in the main thread: in a worker thread, a write does not wait until stdout accepts the text. */
+/** Build it in the main thread: in a worker thread, a write does not wait until stdout accepts the text. */
 export const layer: Layer.Layer<Sink, never, Stdio.Stdio> = Layer.effect(
   Sink,
   Effect.gen(function*() {

@@ -16,7 +16,6 @@ const rowsAt = ({ rows: rowsAfter }: Pick<Store, "rows">, list: Lists.AnyList, a
     return last === undefined ? undefined : [rows, last.row] as const
   })
 
-/** Streams all rows of a list in chunks. */
 export const rowsOf = (
   copy: Pick<Store, "rows">,
   list: Lists.AnyList

@@ -1,8 +1,8 @@
 /**
- * `file:FOLDER?format=…`. A scan writes into the folder's SQLite copy (`copy.db`). When the scan is complete, the list is
- * rendered from the copy into new files, and `manifest.json` is replaced to name them. A reader that starts with the manifest
- * always gets a whole snapshot: by default, a file that the manifest named stays until its list is rendered twice more. Only if
- * personal data was removed from the copy, older files are removed at once.
+ * `file:FOLDER?format=…`. A scan writes into the folder's SQLite copy (`copy.db`). When the scan is complete, the list
+ * is rendered from the copy into new files, and `manifest.json` is replaced to name them. A reader that starts with the
+ * manifest always gets a whole snapshot. By default, a file that the manifest named stays until its list is rendered
+ * twice more. Only if personal data was removed from the copy, older files are removed at once.
  */
 import { Lists } from "@payments/core"
 import {
@@ -45,7 +45,6 @@ const ownerOnlyFolder = 0o700
  */
 export const defaultKeepSnapshots = 1
 
-/** NDJSON without compression. */
 export const defaultFormat: Format = { format: "ndjson", compress: "none", formulas: "escape" }
 
 /** A sink that writes these lists into the folder. Creates a missing folder. */
@@ -129,7 +128,6 @@ export const pruneSnapshots = Effect.fn("Export.pruneSnapshots")(function*(
   return length
 }, Effect.scoped)
 
-/** Opens the folder's copy for rendering, until the scope closes. */
 const openRenderer = Effect.fnUntraced(
   function*(options: Pick<Renderer, "folder" | "format" | "lists" | "keepSnapshots" | "after">) {
     const fs = yield* FileSystem.FileSystem
@@ -151,7 +149,6 @@ interface Renderer {
   readonly format: Format
   /** What renders the files. Except for an export, a list that is rendered already keeps its format. */
   readonly after: "export" | "prune" | "redaction"
-  /** How many earlier snapshots of a list are kept. */
   readonly keepSnapshots: number
   readonly lists: ReadonlyArray<Lists.AnyList>
   readonly renderings: Renderings.Renderings
@@ -259,7 +256,7 @@ const cleanUp = Effect.fnUntraced(function*(renderer: Renderer) {
 /** The temporary file that `replaceFile` leaves when its process is killed. */
 const leftover = /^manifest\.json\.[0-9a-f-]{36}\.new$/
 
-/** Removes incomplete and old rendered files, and those that may have removed personal data. It removes no other files. */
+/** Removes incomplete and old rendered files, and those that may have removed personal data, but no other files. */
 const removeStale = Effect.fnUntraced(function*(
   { folder, fs, keepSnapshots, location, path, renderings }: Pick<
     Renderer,
@@ -293,7 +290,7 @@ const replaceManifest = Effect.fnUntraced(
   }
 )
 
-/** Returns the manifest's fields about the format. NDJSON has only the records' texts, so it has no columns. */
+/** NDJSON has only the records' texts, so it has no columns. */
 const formatOf = ({ compress, format, formulas }: Format, list: Lists.AnyList) => {
   if (format === "ndjson") return { format, compress }
   const columns = columnsOf(list).map(({ name }) => name)
@@ -343,7 +340,7 @@ const isUnchanged = Effect.fnUntraced(
   Effect.catchIf(isAbsent, () => Effect.succeed(false))
 )
 
-/** Renders a list into new files. Their names consist of the list's name, the time and a number. */
+/** The names of the files consist of the list's name, the time and a number. */
 const render = Effect.fnUntraced(
   function*(renderer: Renderer, snapshot: Snapshot, format: Format, rendering: Renderings.Rendering) {
     const { folder, fs, location, path, renderings } = renderer

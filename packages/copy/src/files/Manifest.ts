@@ -18,7 +18,7 @@ const RenderedFile = Schema.Struct({
   bytes: Schema.Int,
   /** Lower-case hex. */
   sha256: Schema.String,
-  /** The file has the missing rows. Only NDJSON has a separate file; the other formats have a column `missing_since`. */
+  /** The file has the missing rows. Only NDJSON has a separate file; other formats have a column `missing_since`. */
   missing: Schema.optionalKey(Schema.Literal(true))
 })
 /** {@inheritDoc RenderedFile} */
@@ -45,7 +45,7 @@ const RenderedList = Schema.Struct({
   files: Schema.Array(RenderedFile),
   /** The certificate of the last complete scan of the whole list, if no later scan has changed a row. */
   certificate: Schema.optionalKey(Certificate.Certificate),
-  /** The parts scanned after the last complete scan of the whole list. They may overlap, and need not cover the list. */
+  /** The parts scanned after the last complete scan of the whole list. They may overlap, and need not cover it. */
   parts: Schema.optionalKey(Schema.Array(CertifiedPart))
 })
 /** {@inheritDoc RenderedList} */
@@ -54,7 +54,6 @@ export interface RenderedList extends Schema.Schema.Type<typeof RenderedList> {}
 /** The content of `manifest.json`. */
 export const Manifest = Schema.Struct({
   version: Schema.Literal(1),
-  /** The source of the data. */
   source: Schema.String,
   /** The rule for personal data. Without one, every field is kept. */
   personal: Schema.optionalKey(Schema.Struct({
@@ -69,20 +68,17 @@ export const Manifest = Schema.Struct({
 /** {@inheritDoc Manifest} */
 export interface Manifest extends Schema.Schema.Type<typeof Manifest> {}
 
-/** Returns the format in which a list was rendered. */
 export const formatIn = (rendered: RenderedList): Format => ({
   format: rendered.format,
   compress: rendered.compress,
   formulas: rendered.formulas ?? "escape"
 })
 
-/** The name of the manifest in the folder. */
 export const manifestFile = "manifest.json"
 
 /** Decodes a text that {@link toText} wrote. Throws on any other text. */
 export const fromText: (text: string) => Manifest = Schema.decodeSync(Schema.fromJsonString(Manifest))
 
-/** Whether the text is a manifest. */
 export const isManifest = (text: string): boolean =>
   Option.isSome(Schema.decodeOption(Schema.fromJsonString(Manifest))(text))
 

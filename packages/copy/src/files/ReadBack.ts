@@ -1,6 +1,6 @@
 /**
- * Reads a rendered file as another program does, if possible with libraries other than those that wrote it, and compares its
- * records in order with the rows of the copy. It uses bounded memory.
+ * Reads a rendered file as another program does, if possible with libraries other than those that wrote it. Compares
+ * its records in order with the rows of the copy, in bounded memory.
  */
 import type { Lists } from "@payments/core"
 import { parse } from "csv-parse"
@@ -19,7 +19,6 @@ import * as Csv from "./render/CsvFormat.ts"
 import type { Format } from "./render/Format.ts"
 import * as Parquet from "./render/ParquetFormat.ts"
 
-/** The expected content of a file. */
 export interface Expected {
   readonly list: Lists.AnyList
   /** The list's columns with which the file was rendered. */

@@ -28,9 +28,10 @@ export interface Rendering {
   readonly edition: number
 }
 
-/** The state of the personal data in a copy. */
 export interface PersonalData {
-  /** Increases with every transaction that removes personal data. A file of an older edition may have what was removed. */
+  /**
+   * Increases with every transaction that removes personal data. A file of an older edition may still have the data.
+   */
   readonly edition: number
   /** Whether a rewrite is not finished, so that the rows follow two rules. */
   readonly isRewriting: boolean
@@ -38,7 +39,6 @@ export interface PersonalData {
   readonly rule: string | undefined
 }
 
-/** Reads the data about rendered files. */
 export interface RenderingsReader {
   /**
    * The text of `manifest.json` and its previous text, or undefined before the first rendering. If its replacement was
@@ -57,9 +57,8 @@ export interface RenderingsReader {
   readonly current: Effect.Effect<ReadonlyArray<Manifest.RenderedFile>, SinkError>
 }
 
-/** Reads and writes the data about rendered files. The writer has the lock {@link manifestLabel}. */
+/** The writer has the lock {@link manifestLabel}. */
 export interface Renderings extends Pick<RenderingsReader, "manifest" | "revisionIn" | "editionOf"> {
-  /** The number of the next rendering. */
   readonly nextNumber: Effect.Effect<number, SinkError>
   /** Stores the name of a file before the file is created. */
   readonly addEntry: (rendering: Rendering, file: string) => Effect.Effect<void, SinkError>
@@ -87,13 +86,11 @@ export interface Renderings extends Pick<RenderingsReader, "manifest" | "revisio
 const newer = `(SELECT count(DISTINCT rendering) FROM rendered
   WHERE list = r.list AND rendering > r.rendering AND sha256 IS NOT NULL)`
 
-/** SQL for the edition of the rows. */
 const rowsEdition = "(SELECT edition FROM personal)"
 
 /** SQL for the last complete renderings. */
 const isCurrent = `sha256 IS NOT NULL AND ${newer} = 0`
 
-/** Makes the reader over a copy. */
 export const readerOf = ({ run }: Pick<SqliteClient, "run">): RenderingsReader => ({
   manifest: run((db) => {
     const row = db.get("SELECT text, previous FROM manifest")
@@ -123,7 +120,6 @@ export const readerOf = ({ run }: Pick<SqliteClient, "run">): RenderingsReader =
   )
 })
 
-/** Makes the reader and writer over a copy. */
 export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transaction">): Renderings => ({
   ...readerOf({ run }),
   nextNumber: run((db) => readNumber(db.get("SELECT coalesce(max(rendering), 0) + 1 AS n FROM rendered"), "n")),
@@ -172,7 +168,6 @@ export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transacti
   deleteEntry: (file) => transaction(manifestLabel, (db) => db.run("DELETE FROM rendered WHERE file = ?", file))
 })
 
-/** Reads the state of the personal data. */
 export const personalDataIn = ({ run }: Pick<SqliteClient, "run">): Effect.Effect<PersonalData, SinkError> =>
   run((db) => {
     const row = db.get("SELECT edition, rewriting, rule FROM personal")
@@ -190,7 +185,6 @@ export const revisionOf = (
 ): Effect.Effect<number, SinkError> =>
   run((db) => readNumber(db.get("SELECT revision FROM revisions WHERE list = ?", list.label), "revision"))
 
-/** Returns the evidence for the list's rows. */
 export const evidenceOf = Effect.fnUntraced(function*(
   store: Pick<SqliteStore, "location" | "run" | "scans">,
   list: Lists.AnyList

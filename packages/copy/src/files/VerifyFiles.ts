@@ -23,10 +23,10 @@ export interface FileDifference {
   /** The name of the file, or the name of the list if its files are outdated. */
   readonly file: string
   /**
-   * `absent`: the file does not exist. `changed`: its bytes have changed. `unknown`: there is a manifest, but the copy has no
-   * data about rendered files. `outdated`: a complete scan is not rendered yet, or the manifest does not name its files yet;
-   * the next export repairs that. `damaged`: the copy, which has the digests, cannot be read completely. `differs`: the bytes
-   * are unchanged, but the file's records differ from the copy's rows.
+   * `absent`: the file does not exist. `changed`: its bytes have changed. `unknown`: there is a manifest, but the copy
+   * has no data about rendered files. `outdated`: a complete scan is not rendered yet, or the manifest does not name
+   * its files yet. The next export repairs that. `damaged`: the copy, which has the digests, cannot be read completely.
+   * `differs`: the bytes are unchanged, but the file's records differ from the copy's rows.
    */
   readonly kind: "absent" | "changed" | "unknown" | "outdated" | "damaged" | "differs"
   /** The place of the difference. It may contain the id of a record. */
@@ -36,7 +36,7 @@ export interface FileDifference {
 const sha256Of = (text: string): string => createHash("sha256").update(text).digest("hex")
 
 /**
- * Returns the differences of a folder. Waits while another program renders, erases or rewrites. Fails if the folder has no copy.
+ * Returns the differences of a folder. Waits while another program renders, erases or rewrites. Fails without a copy.
  */
 export const verifyFiles = Effect.fn("Export.verifyFiles")(
   function*(folder: string, lists: ReadonlyArray<Lists.AnyList> = Lists.all) {

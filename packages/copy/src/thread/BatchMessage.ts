@@ -1,7 +1,9 @@
-/** A batch as a message between threads. Messages are copied: parallel arrays faster than objects, and large texts not at all. */
+/**
+ * A batch as a message between threads. Messages are copied: parallel arrays faster than objects. Large texts are not
+ * copied at all.
+ */
 import type { Batch, OwnerClaim, Problem } from "../port/Sink.ts"
 
-/** A batch. Its records are in parallel arrays, which are copied faster than objects. */
 export interface BatchMessage {
   readonly pages: number
   readonly ids: ReadonlyArray<string | undefined>
@@ -55,7 +57,6 @@ const unpacked = (texts: BatchMessage["texts"]): ReadonlyArray<string> => {
   return texts.lengths.map((length) => all.slice(at, at += length))
 }
 
-/** Encodes a batch as a message. */
 export const fromBatch = ({ checkpoint, owner, pages, records, undocumented }: Batch): BatchMessage => {
   const columns = records[0]?.amounts.length ?? 0
   const amounts = new Float64Array(records.length * columns)
@@ -73,7 +74,6 @@ export const fromBatch = ({ checkpoint, owner, pages, records, undocumented }: B
   }
 }
 
-/** Decodes a batch. */
 export const toBatch = (message: BatchMessage): Batch => {
   const { amounts, checkpoint, ids, owner, pages, undocumented } = message
   const problems = new Map(message.problems)

@@ -7,7 +7,7 @@ import { runInNewContext } from "node:vm"
 
 let collect: (() => void) | undefined
 
-/** Collects the garbage of this thread. It takes some milliseconds. */
+/** Takes some milliseconds. */
 export const collectGarbage = (): void => {
   if (collect === undefined) {
     setFlagsFromString("--expose-gc")

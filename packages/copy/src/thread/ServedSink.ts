@@ -74,7 +74,6 @@ const responseOf = (id: number, exit: Exit.Exit<Result, SinkError>): SinkRespons
   return error === undefined ? { id, defect: Cause.pretty(exit.cause) } : { id, error: fromError(error) }
 }
 
-/** Runs the member of an object. */
 const resultOf = (object: unknown, { parameters, path }: Call): Effect.Effect<unknown, SinkError> => {
   const member = path.split(".").reduce(
     (found, name) => Predicate.hasProperty(found, name) ? found[name] : undefined,

@@ -14,7 +14,7 @@ export const resources: ReadonlySet<string> = new Set(["open", "lock", "begin", 
 /** The method of a session that returns its progress. The results of other calls come with the progress. */
 export const progressMethod = "commit"
 
-/** The number of the object that opens and closes others: `open` a sink, `close` what the request of a number has opened. */
+/** The number of the object that opens and closes others: `open` a sink, `close` what a request has opened. */
 export const opener = 0
 
 /** A message to the thread: a call, or the cancellation of an earlier call with the same number. */
@@ -47,7 +47,6 @@ export type Parameter =
   | { readonly type: "batch"; readonly batch: BatchMessage }
   | { readonly type: "value"; readonly value: unknown }
 
-/** Encodes a parameter as a message. */
 export const fromParameter = (value: unknown): Parameter => {
   if (isList(value)) return { type: "lists", names: [value.name], isOne: true }
   if (Array.isArray(value) && value.every(isList)) {
@@ -56,7 +55,6 @@ export const fromParameter = (value: unknown): Parameter => {
   return isBatch(value) ? { type: "batch", batch: fromBatch(value) } : { type: "value", value }
 }
 
-/** Decodes a parameter. */
 export const toParameter = (parameter: Parameter): unknown => {
   switch (parameter.type) {
     case "lists": {
@@ -81,7 +79,6 @@ export type Description =
   | { readonly type: "function" | "effect" }
   | { readonly type: "object"; readonly members: { readonly [name: string]: Description } }
 
-/** Describes an object of the thread. */
 export const describe = (value: unknown): Description => {
   if (Effect.isEffect(value)) return { type: "effect" }
   if (typeof value === "function") return { type: "function" }
@@ -90,7 +87,7 @@ export const describe = (value: unknown): Description => {
     : { type: "value", value }
 }
 
-/** Makes an object with the described members. `call` makes the call of a path. */
+/** `call` makes the call of a path. */
 export const fromDescription = (
   description: Description,
   call: (path: string, parameters: ReadonlyArray<unknown>) => Effect.Effect<unknown, unknown, unknown>,

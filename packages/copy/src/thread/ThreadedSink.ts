@@ -31,7 +31,6 @@ export interface Served {
   readonly location: string
 }
 
-/** A sink that writes into the destination in the worker thread. */
 export const layer = ({ file, location, message }: Served): Layer.Layer<Sink, SinkError> =>
   Layer.effect(
     Sink,
@@ -51,12 +50,10 @@ export const layer = ({ file, location, message }: Served): Layer.Layer<Sink, Si
 
 type Result = Extract<SinkResponse, { readonly value: unknown }>
 
-/** A worker thread. */
 interface Thread {
   readonly worker: Worker
   /** The number of open sinks. Without any, the thread does not keep the process alive. */
   sinks: number
-  /** The number of the last call. */
   lastId: number
   /** The calls without a response, by their number. */
   readonly pending: Map<number, (response: Effect.Effect<Result, SinkError>) => void>
@@ -65,7 +62,7 @@ interface Thread {
 }
 
 /**
- * One thread for all sinks. It runs until the process ends, because V8 keeps the machine code of all threads in one record, and
+ * One thread for all sinks. It runs until the process ends. V8 keeps the machine code of all threads in one record, and
  * may lose the code of one thread when another thread ends (nodejs/node#64500).
  */
 let current: Thread | undefined
@@ -122,7 +119,7 @@ const send = (thread: Thread, request: Exclude<SinkRequest, { readonly path: "ca
     })
   })
 
-/** Returns a function that calls the members of an object. `note` gets the progress after a call. */
+/** `note` gets the progress after a call. */
 const callOf =
   (thread: Thread, target: number, note: (progress: ScanProgress | undefined) => void) =>
   (path: string, parameters: ReadonlyArray<unknown>): Effect.Effect<unknown, SinkError, Scope.Scope> =>
@@ -142,7 +139,7 @@ const callOf =
         })
     })
 
-/** Makes the object that a call has opened. The progress of a session is that after its last call, without another one. */
+/** Makes the object that a call has opened. The progress of a session is that after its last call. */
 const openedIn = (thread: Thread, { id, progress: before, value }: Result): unknown => {
   let progress = before
   const call = callOf(thread, id, (now) => progress = now)

@@ -10,7 +10,7 @@ import type { Encoder, Format } from "./Format.ts"
 
 const utf8 = new TextEncoder()
 
-/** Makes an encoder of the list. `raw` needs no escape, because it starts with a brace. */
+/** `raw` needs no escape, because it starts with a brace. */
 export const encoder = (list: Lists.AnyList, formulas: Format["formulas"]): Encoder => {
   const { columns } = layoutOf(list)
   let hasHeader = false
@@ -21,7 +21,6 @@ export const encoder = (list: Lists.AnyList, formulas: Format["formulas"]): Enco
   }
 }
 
-/** Returns the fields of the header. */
 export const columnNames = (columns: ReadonlyArray<Column>): ReadonlyArray<string> => [
   ...columns.map(({ name }) => name),
   "raw",

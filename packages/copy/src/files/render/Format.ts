@@ -2,14 +2,12 @@
 import { Result } from "effect"
 import type { FullRow } from "../../store/Store.ts"
 
-/** The formats of a list's files. */
 export const formats = ["ndjson", "csv", "parquet"] as const
-/** The compressions of files. CSV and NDJSON are compressed as a whole, Parquet inside the file. */
+/** CSV and NDJSON are compressed as a whole, Parquet inside the file. */
 export const compressions = ["none", "gzip", "zstd"] as const
-/** Whether text that a spreadsheet would interpret as a formula is escaped. */
+/** What is done with text that a spreadsheet would interpret as a formula. */
 export const formulas = ["escape", "keep"] as const
 
-/** The format in which lists are rendered. */
 export interface Format {
   readonly format: typeof formats[number]
   readonly compress: typeof compressions[number]
@@ -25,7 +23,7 @@ export interface Encoder {
   readonly end: () => Uint8Array
 }
 
-/** Parses a query such as `format=csv&compress=gzip`, or fails with the problem. The default is NDJSON without compression. */
+/** Parses a query such as `format=csv&compress=gzip`. The default is NDJSON without compression. */
 export const fromQuery = (query: string): Result.Result<Format, string> => {
   const given = new URLSearchParams(query)
   const known = { format: formats, compress: compressions, formulas } as const
@@ -52,6 +50,5 @@ export const fromQuery = (query: string): Result.Result<Format, string> => {
   })
 }
 
-/** Returns the extension of a file's name. */
 export const extensionOf = ({ compress, format }: Format): string =>
   compress === "none" || format === "parquet" ? `.${format}` : `.${format}.${compress === "gzip" ? "gz" : "zst"}`

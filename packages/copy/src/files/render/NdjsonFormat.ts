@@ -3,7 +3,7 @@ import type { Encoder } from "./Format.ts"
 
 const utf8 = new TextEncoder()
 
-/** Makes an encoder. NDJSON cannot mark a row as missing, so the caller renders missing rows into a file of their own. */
+/** NDJSON cannot mark a row as missing, so the caller renders missing rows into a file of their own. */
 export const encoder = (): Encoder => ({
   write: (rows) => utf8.encode(rows.map(({ raw }) => `${raw}\n`).join("")),
   end: () => new Uint8Array()

@@ -1,8 +1,8 @@
 /**
- * Parquet in row groups of bounded size. Amounts are INT64, booleans BOOLEAN, and text UTF-8. A date-time of the record (§2)
- * stays text (`created_at`), and the next column has it as a UTC timestamp in milliseconds (`created_at_utc`), which is null
- * if the text is not a valid date-time. The last columns are `raw` and the timestamps `first_seen_at`, `changed_at` and
- * `missing_since`.
+ * Parquet in row groups of bounded size. Amounts are INT64, booleans BOOLEAN, and text UTF-8. A date-time of the record
+ * (§2) stays text (`created_at`). The next column has it as a UTC timestamp in milliseconds (`created_at_utc`), which
+ * is null if the text is not a valid date-time. The last columns are `raw` and the timestamps `first_seen_at`,
+ * `changed_at` and `missing_since`.
  */
 import { Lists, timestamp } from "@payments/core"
 import { Option } from "effect"
@@ -31,7 +31,6 @@ interface Field {
   readonly hasNoStatistics?: boolean
 }
 
-/** Makes an encoder of the list. */
 export const encoder = (list: Lists.AnyList, compress: Format["compress"]): Encoder => {
   const fields = fieldsOf(list, layoutOf(list).columns)
   const output = new ByteWriter()
@@ -91,10 +90,7 @@ export const fieldsOf = (list: Lists.AnyList, columns: ReadonlyArray<Column>): R
   { element: instant("missing_since"), value: ({ missingSince }) => instantOf(missingSince) }
 ]
 
-/**
- * Returns the file's columns for one column of the table. A day such as `settlement_date` has no time zone, so it gets no
- * timestamp.
- */
+/** A day such as `settlement_date` has no time zone, so it gets no timestamp. */
 const fieldsOfColumn = (column: Column, dates: ReturnType<typeof Lists.dateFields>): ReadonlyArray<Field> => {
   const { name, path: [field, inner] } = column
   const own: Field = { element: elementOf(column), value: ({ cells }) => cellOf(column, cells[name]) }

@@ -7,7 +7,6 @@ import type { SinkError } from "../../port/Sink.ts"
 import type { FullRow } from "../../store/Store.ts"
 import type { Encoder, Format } from "./Format.ts"
 
-/** The size and the digest of a rendered file. */
 export interface RenderedFile {
   readonly records: number
   readonly bytes: number
