@@ -1,4 +1,4 @@
-/** Whether the scans of a program have found that their destination was restored from a backup, or failed over. */
+/** The generation that scans of a program began: their destination was restored from a backup, or failed over. */
 import { Lists } from "@payments/core"
 import { Effect } from "effect"
 import type { Generation } from "../port/Generations.ts"

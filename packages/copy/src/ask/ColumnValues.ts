@@ -1,6 +1,6 @@
 /**
- * The values that columns of a destination have, such as the statuses. Only columns of fields that identify nobody, and are neither
- * amounts nor dates. The number of rows that are read, and of the values, is limited.
+ * The values that columns of a destination have, such as the statuses. Only columns of fields that identify nobody, and
+ * are neither amounts nor dates. The number of rows that are read, and of the values, is limited.
  */
 import { Lists } from "@payments/core"
 import { Effect, Stream } from "effect"

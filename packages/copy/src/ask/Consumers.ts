@@ -58,8 +58,8 @@ const reasons: { readonly [reason in Exclude<GenerationReason, "first">]: string
 }
 
 /**
- * The position belongs to another generation, so the number may stand for another change. The stored position of a consumer was
- * restored with the destination: its reader may have applied later changes.
+ * The position belongs to another generation, so the number may stand for another change. The stored position of a
+ * consumer was restored with the destination: its reader may have applied later changes.
  */
 export class OtherGeneration extends Data.TaggedError("OtherGeneration")<{
   readonly position: number
@@ -144,8 +144,8 @@ export const changesAfter = (
   )
 
 /**
- * Moves a consumer. Returns its position after the call. If the consumer cannot be moved to the position, fails without a
- * change. If it has acknowledged a change that the destination no longer has, a new generation begins.
+ * Moves a consumer. Returns its position after the call. If the consumer cannot be moved to the position, fails without
+ * a change. If it has acknowledged a change that the destination no longer has, a new generation begins.
  */
 export const moveConsumer = Effect.fnUntraced(function*(
   maintenance: Pick<Maintenance, "moveConsumer" | "beginGeneration">,

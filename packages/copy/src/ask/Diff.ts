@@ -1,7 +1,7 @@
 /**
- * Compares two destinations, or two points of one. Rows are sorted by id, joined and compared by their exact texts, in memory
- * that does not grow with their number. A server sends hashes of the texts instead. Totals are computed from the columns;
- * `verify` checks that the columns of a destination match its texts.
+ * Compares two destinations, or two points of one. Rows are sorted by id, joined and compared by their exact texts, in
+ * memory that does not grow with their number. A server sends hashes of the texts instead. Totals are computed from the
+ * columns; `verify` checks that the columns of a destination match its texts.
  */
 import { Lists, membersOf } from "@payments/core"
 import { Effect, Option, Stream } from "effect"
@@ -135,7 +135,8 @@ const totalColumns = Effect.fnUntraced(function*(
 })
 
 /**
- * Compares the rows of a list. Emits the records that differ, sorted by id, and adds to the counts of `counted` while it runs.
+ * Compares the rows of a list. Emits the records that differ, sorted by id, and adds to the counts of `counted` while
+ * it runs.
  */
 export const recordDifferences = (
   a: PointInTime,

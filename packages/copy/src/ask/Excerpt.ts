@@ -1,9 +1,10 @@
 /**
- * Queries an excerpt: a private SQLite database that has only some columns of a destination, for a reader who may not see the
- * others. No statement can reach the others, because they are not in the database. Nor can it reach files, or functions of a
- * PostgreSQL server. Every destination is queried in SQLite's SQL.
+ * Queries an excerpt: a private SQLite database that has only some columns of a destination, for a reader who may not
+ * see the others. No statement can reach the others, because they are not in the database. Nor can it reach files, or
+ * functions of a PostgreSQL server. Every destination is queried in SQLite's SQL.
  *
- * Each query fills its excerpt anew, with the tables and columns that the statement mentions, so it sees the current rows.
+ * Each query fills its excerpt anew, with the tables and columns that the statement mentions, so it sees the current
+ * rows.
  */
 import { Lists } from "@payments/core"
 import { Effect, Redacted, type Scope, Stream } from "effect"
@@ -114,8 +115,8 @@ const withPseudonyms = ({ pseudonyms }: Excerpt, { columns }: ExcerptTable) => (
   )
 
 /**
- * Returns the tables and columns that the statement may use: those whose names are in its text. An asterisk, except that of
- * `count(*)`, and a NATURAL JOIN use columns that they do not name.
+ * Returns the tables and columns that the statement may use: those whose names are in its text. An asterisk, except
+ * that of `count(*)`, and a NATURAL JOIN use columns that they do not name.
  */
 const mentionedIn = (sql: string, tables: ReadonlyArray<ExcerptTable>): ReadonlyArray<ExcerptTable> => {
   const text = sql.toLowerCase().replaceAll(/count\s*\(\s*\*\s*\)/g, "")

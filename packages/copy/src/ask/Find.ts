@@ -1,6 +1,6 @@
 /**
- * Searches all lists for a text: through the service's filters, or in all text columns of a destination. Each list has its
- * own result, so that the failure of one list does not hide the others.
+ * Searches all lists for a text: through the service's filters, or in all text columns of a destination. Each list has
+ * its own result, so that the failure of one list does not hide the others.
  */
 import { type ListOperation, Lists, PaymentsApi, type PaymentsError } from "@payments/core"
 import { Effect, Stream } from "effect"
@@ -45,8 +45,8 @@ export const searchedFields = (list: Lists.AnyList): ReadonlyArray<string> =>
   Object.entries<Lists.Filter>(list.filters).filter(([, { type }]) => type === "text").map(([field]) => field)
 
 /**
- * Searches the lists of the service with each filter that compares text, of the fields that are included. A list has at most
- * `limit` matches. The results have the order of `Lists.all`.
+ * Searches the lists of the service with each filter that compares text, of the fields that are included. A list has at
+ * most `limit` matches. The results have the order of `Lists.all`.
  */
 export const findInApi = (
   text: string,
@@ -129,8 +129,8 @@ const findByField = (
 }
 
 /**
- * Whether a field must equal the text, or contain it in upper or lower case. The locale of a PostgreSQL database says which letters
- * have two cases: with the locale C only those of ASCII.
+ * How a field matches the text: equal, or containing it in upper or lower case. The locale of a PostgreSQL database
+ * says which letters have two cases: with the locale C only those of ASCII.
  */
 export type Comparison = "equals" | "contains"
 
@@ -144,8 +144,8 @@ export interface CopySearch extends Search {
 }
 
 /**
- * Searches all text columns of the lists in a destination whose fields are included, without a request. A list has at most
- * `limit` matches. Lists that the destination has no table for are left out.
+ * Searches all text columns of the lists in a destination whose fields are included, without a request. A list has at
+ * most `limit` matches. Lists that the destination has no table for are left out.
  */
 export const findInCopy = (
   destination: Destination.StoredDestination,

@@ -1,7 +1,7 @@
 /**
- * Queries a destination in SQL, with one statement that only reads. Each value is a {@link Cell}, so no number is rounded.
- * The rows arrive in chunks, so that a large result takes no more memory than a small one. Closing the scope stops the
- * statement.
+ * Queries a destination in SQL, with one statement that only reads. Each value is a {@link Cell}, so no number is
+ * rounded. The rows arrive in chunks, so that a large result takes no more memory than a small one. Closing the scope
+ * stops the statement.
  */
 import { Effect, type Scope } from "effect"
 import { operations, reader, type StoredDestination } from "../destination/Destination.ts"
@@ -11,8 +11,8 @@ import { QueryError, statementProblem } from "../statement/Statement.ts"
 
 /**
  * Runs a statement over a destination that exists. Tables of a PostgreSQL schema need no schema name before theirs. The
- * statement refers to the parameters as `$1`, `$2`, …; they are texts, and are bound. Fails if the destination was chosen by its
- * source, but has the copy of another one.
+ * statement refers to the parameters as `$1`, `$2`, …; they are texts, and are bound. Fails if the destination was
+ * chosen by its source, but has the copy of another one.
  */
 export const query = (
   destination: StoredDestination,

@@ -85,8 +85,8 @@ export interface DestinationRetention extends Retention {
 }
 
 /**
- * Removes what is older from a destination, as {@link prune} does. Where files are rendered, it then renders the lists again whose
- * rows were removed.
+ * Removes what is older from a destination, as {@link prune} does. Where files are rendered, it then renders the lists
+ * again whose rows were removed.
  */
 export const pruneAll = Effect.fnUntraced(function*(
   destination: StoredDestination,
@@ -144,8 +144,8 @@ interface ChosenRows {
 }
 
 /**
- * Chooses the rows that nothing needs. A row that a complete or running scan has seen was returned meanwhile, or belongs to a
- * certificate. A consumer that has not read that a row is missing may still look the row up.
+ * Chooses the rows that nothing needs. A row that a complete or running scan has seen was returned meanwhile, or
+ * belongs to a certificate. A consumer that has not read that a row is missing may still look the row up.
  */
 const chooseUnneeded: ChooseRows<ChosenRows> = (rows, { consumers, seen }) => {
   const heldBack = new Set<ChangeNeeds["consumers"][number]>()

@@ -49,8 +49,8 @@ export class SortedRows<A extends { readonly id: string }> {
 }
 
 /**
- * Joins the loaded rows of two sequences by id, and calls `use` for each id. Returns true at the end of both, and false if one of
- * them has to be loaded first.
+ * Joins the loaded rows of two sequences by id, and calls `use` for each id. Returns true at the end of both, and false
+ * if one of them has to be loaded first.
  */
 export const advanceBoth = <A extends { readonly id: string }, B extends { readonly id: string }>(
   left: SortedRows<A>,
@@ -70,8 +70,8 @@ export const advanceBoth = <A extends { readonly id: string }, B extends { reado
 }
 
 /**
- * Compares two texts as databases compare the bytes of their UTF-8 form. JavaScript compares UTF-16 units, which puts the
- * surrogates of characters beyond U+FFFF before U+E000 to U+FFFF.
+ * Compares two texts as databases compare the bytes of their UTF-8 form. JavaScript compares UTF-16 units, which puts
+ * the surrogates of characters beyond U+FFFF before U+E000 to U+FFFF.
  */
 export const compareBytes = (left: string, right: string): number => {
   if (left === right) return 0

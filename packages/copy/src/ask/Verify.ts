@@ -191,8 +191,8 @@ const verifyRows = Effect.fnUntraced(function*(
 })
 
 /**
- * Reads the scans of a list, and what the last complete full scan has seen and quarantined. The end of a later full scan
- * deletes that, so if one has ended meanwhile, everything is read again.
+ * Reads the scans of a list, and what the last complete full scan has seen and quarantined. The end of a later full
+ * scan deletes that, so if one has ended meanwhile, everything is read again.
  */
 const evidenceOf = Effect.fnUntraced(function*(reader: Reader, list: Lists.AnyList) {
   for (;;) {

@@ -1,6 +1,6 @@
 /**
- * A destination: what its text says, as a value, and what can be done with it. To add a kind, write its {@link Driver} in a file of
- * this folder, and add it to {@link all}. Nothing else asks for the kind of a destination.
+ * A destination: what its text says, as a value, and what can be done with it. To add a kind, write its {@link Driver}
+ * in a file of this folder, and add it to {@link all}. Nothing else asks for the kind of a destination.
  */
 import { Data, Effect, type FileSystem, Layer, type Path, Result, type Scope, type Stdio } from "effect"
 import { existsSync, statSync } from "node:fs"
@@ -93,8 +93,8 @@ export const fromMessage = (message: unknown): StoredDestination => {
 const threadFile = new URL(`./SinkThread${extname(new URL(import.meta.url).pathname)}`, import.meta.url)
 
 /**
- * The sink of a destination. The sink of a stored destination runs in a worker thread, so that writing overlaps with reading. If a
- * bundler has left out the code of the thread, it runs in the calling one.
+ * The sink of a destination. The sink of a stored destination runs in a worker thread, so that writing overlaps with
+ * reading. If a bundler has left out the code of the thread, it runs in the calling one.
  */
 export const layer = (
   destination: Destination
@@ -119,8 +119,8 @@ export const snapshot = (destination: StoredDestination): Effect.Effect<Snapshot
   ofChosenSource(destination, operations(destination).snapshot)
 
 /**
- * Opens an existing destination for maintenance, until the scope closes. It needs no lock of a list. Opening writes nothing, and
- * in PostgreSQL needs no other privilege than {@link reader}.
+ * Opens an existing destination for maintenance, until the scope closes. It needs no lock of a list. Opening writes
+ * nothing, and in PostgreSQL needs no other privilege than {@link reader}.
  */
 export const maintenance = (destination: StoredDestination): Effect.Effect<Maintenance, SinkError, Scope.Scope> =>
   ofChosenSource(destination, operations(destination).maintenance)
@@ -132,8 +132,8 @@ const ofChosenSource = <A extends Pick<Reader, "location" | "source">>(
 ) => boundTo === undefined ? opening : Effect.tap(opening, (opened) => requireSource(opened, boundTo))
 
 /**
- * Fails if an open destination belongs to another source than the given one. Undefined: the source is not known. Returns the
- * source of the destination.
+ * Fails if an open destination belongs to another source than the given one. Undefined: the source is not known.
+ * Returns the source of the destination.
  */
 export const requireSource = Effect.fnUntraced(function*(
   { location, source }: Pick<Reader, "location" | "source">,
@@ -146,8 +146,8 @@ export const requireSource = Effect.fnUntraced(function*(
 })
 
 /**
- * Returns a text that is the same for two spellings of one existing destination, as the file system or the server knows it.
- * Undefined if it does not exist or cannot be opened.
+ * Returns a text that is the same for two spellings of one existing destination, as the file system or the server knows
+ * it. Undefined if it does not exist or cannot be opened.
  */
 export const identityOf = (destination: StoredDestination): Effect.Effect<string | undefined> => {
   const { place } = operations(destination)
@@ -167,8 +167,8 @@ export const isAbsent = (destination: StoredDestination, { reason }: SinkError):
 }
 
 /**
- * Returns what {@link migrate} would do. Writes nothing. A destination that does not exist has version 0. A destination of another
- * program, or of a later version, fails.
+ * Returns what {@link migrate} would do. Writes nothing. A destination that does not exist has version 0. A destination
+ * of another program, or of a later version, fails.
  */
 export const pendingMigration = (destination: StoredDestination): Effect.Effect<PendingMigration, SinkError> =>
   Effect.catch(
@@ -194,8 +194,9 @@ export const requireMigrated = Effect.fnUntraced(function*(
 })
 
 /**
- * Begins an erasure or a rewrite, during which rendered files are older than the rows: makes `verify` wait until the scope closes.
- * Returns the effect that removes personal data from these files, too, after it was removed from the tables.
+ * Begins an erasure or a rewrite, during which rendered files are older than the rows: makes `verify` wait until the
+ * scope closes. Returns the effect that removes personal data from these files, too, after it was removed from the
+ * tables.
  */
 export const beginRedaction = Effect.fnUntraced(function*(destination: StoredDestination): Effect.fn.Return<
   Effect.Effect<void, SinkError, FileSystem.FileSystem | Path.Path>,

@@ -112,7 +112,7 @@ const otherTables = ["changes", "quarantine", "scans"]
 const cleaningOf = ({ schema }: PostgresUrl): string => {
   const quoted = /^[a-z_][a-z0-9_]*$/.test(schema) ? schema : `"${schema.replaceAll("\"", "\"\"")}"`
   const tables = [...Lists.all.map(tableOf), ...otherTables]
-  // The planner's statistics contain values of columns. ANALYZE replaces them, and then their old versions can be removed.
+  // The planner's statistics contain values of columns. After ANALYZE replaces them, their old versions can be removed.
   return `VACUUM (FULL, ANALYZE) ${
     [...tables.map((table) => `${quoted}.${table}`), "pg_catalog.pg_statistic"].join(", ")
   };`

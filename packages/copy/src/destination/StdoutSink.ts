@@ -1,7 +1,7 @@
 /**
- * The destination `-` prints the exact text of each record as a line on stdout. It delivers every record that the API returns
- * at least once, including records that do not decode. It stores no state, so every scan starts at the first page. If a
- * refused cursor restarts a scan, its records are printed again.
+ * The destination `-` prints the exact text of each record as a line on stdout. It delivers every record that the API
+ * returns at least once, including records that do not decode. It stores no state, so every scan starts at the first
+ * page. If a refused cursor restarts a scan, its records are printed again.
  */
 import { Effect, Layer, Stdio } from "effect"
 import * as ScanTotals from "../plan/ScanTotals.ts"

@@ -40,8 +40,8 @@ export const copyFile = "copy.db"
 const ownerOnlyFolder = 0o700
 
 /**
- * How many earlier snapshots of a list a folder keeps by default, besides the one that the manifest names. A reader that has read
- * the manifest just before it was replaced still finds the files that it named.
+ * How many earlier snapshots of a list a folder keeps by default, besides the one that the manifest names. A reader
+ * that has read the manifest just before it was replaced still finds the files that it named.
  */
 export const defaultKeepSnapshots = 1
 
@@ -85,9 +85,9 @@ export const layer = (
   )
 
 /**
- * Renders the lists of an existing folder whose files may have data that was removed from the copy. Removes files with personal
- * data that was erased or rewritten. Waits while another program renders. The lists keep their formats; `format` is that of a
- * list that was not rendered yet.
+ * Renders the lists of an existing folder whose files may have data that was removed from the copy. Removes files with
+ * personal data that was erased or rewritten. Waits while another program renders. The lists keep their formats;
+ * `format` is that of a list that was not rendered yet.
  */
 export const renderAgain = Effect.fn("Export.renderAgain")(function*(
   folder: string,
@@ -109,8 +109,9 @@ export const lockForRedaction = Effect.fnUntraced(
 )
 
 /**
- * Removes the files of all snapshots of an existing folder except those that the manifest names and `keepSnapshots` earlier ones
- * of each list. Waits while another program renders. A dry run removes nothing. Returns the number of the files.
+ * Removes the files of all snapshots of an existing folder except those that the manifest names and `keepSnapshots`
+ * earlier ones of each list. Waits while another program renders. A dry run removes nothing. Returns the number of the
+ * files.
  */
 export const pruneSnapshots = Effect.fn("Export.pruneSnapshots")(function*(
   folder: string,
@@ -159,12 +160,13 @@ interface Renderer {
 type Snapshot = Pick<Store, "scans" | "missing" | "rows" | "columns">
 
 /**
- * Renders the list whose scans have just ended, and every other list that is not rendered yet and that no incomplete scan has
- * changed. One program renders at a time; others wait. Rendering reads a snapshot of the copy, so scans may write meanwhile.
+ * Renders the list whose scans have just ended, and every other list that is not rendered yet and that no incomplete
+ * scan has changed. One program renders at a time; others wait. Rendering reads a snapshot of the copy, so scans may
+ * write meanwhile.
  *
- * If personal data was removed from the copy, files of its earlier editions are removed. So each list that has such files is
- * rendered again, also if an incomplete scan has changed it: the manifest then names no certificate. If personal data is
- * removed while a list is rendered, rendering begins again.
+ * If personal data was removed from the copy, files of its earlier editions are removed. So each list that has such
+ * files is rendered again, also if an incomplete scan has changed it: the manifest then names no certificate. If
+ * personal data is removed while a list is rendered, rendering begins again.
  */
 const publishWith = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
   Effect.scoped(Effect.gen(function*() {
@@ -270,9 +272,9 @@ const removeStale = Effect.fnUntraced(function*(
 })
 
 /**
- * Records rendered files and replaces the manifest. The copy is written first: after a crash in between, the next run replaces
- * the outdated manifest, and `verify` knows its expected text. Returns false and replaces nothing if personal data was removed
- * after this edition.
+ * Records rendered files and replaces the manifest. The copy is written first: after a crash in between, the next run
+ * replaces the outdated manifest, and `verify` knows its expected text. Returns false and replaces nothing if personal
+ * data was removed after this edition.
  */
 const replaceManifest = Effect.fnUntraced(
   function*(

@@ -6,8 +6,8 @@ import type { ScanRow } from "../store/Store.ts"
 import { compressions, type Format, formats, formulas } from "./render/Format.ts"
 
 /**
- * The version of the CSV format. Files of an older version are rendered again. Version 1, which manifests do not name, did not
- * quote all line breaks.
+ * The version of the CSV format. Files of an older version are rendered again. Version 1, which manifests do not name,
+ * did not quote all line breaks.
  */
 export const csvDialect = 2
 
@@ -34,7 +34,7 @@ const CertifiedPart = Schema.Struct({
 const RenderedList = Schema.Struct({
   format: Schema.Literals(formats),
   compress: Schema.Literals(compressions),
-  /** For CSV: whether formulas in text are escaped. */
+  /** For CSV: what was done with formulas in text. */
   formulas: Schema.optionalKey(Schema.Literals(formulas)),
   /** For CSV: the {@link csvDialect} of the program that rendered it. */
   dialect: Schema.optionalKey(Schema.Int),
@@ -91,8 +91,9 @@ export type Evidence = Pick<RenderedList, "scan" | "certificate" | "parts">
 
 /**
  * Returns the evidence for a list's rows, or undefined if no scan is complete. `scans` are the scans, newest first.
- * `changedSince`: whether scans or passes have changed rows after the last complete scan of the whole list. The rows are
- * consistent unless a pass has changed some, or an incomplete scan has and no later scan of the same part is complete.
+ * `changedSince`: whether scans or passes have changed rows after the last complete scan of the whole list. The rows
+ * are consistent unless a pass has changed some, or an incomplete scan has and no later scan of the same part is
+ * complete.
  */
 export const evidenceOf = (
   scans: ReadonlyArray<

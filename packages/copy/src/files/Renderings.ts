@@ -1,6 +1,6 @@
 /**
- * Stores data about rendered files in a folder's copy. The name of a file is stored before the file is created, so that an
- * incomplete file is found and removed. The digests and the manifest's text are stored for `verify`.
+ * Stores data about rendered files in a folder's copy. The name of a file is stored before the file is created, so that
+ * an incomplete file is found and removed. The digests and the manifest's text are stored for `verify`.
  */
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
@@ -42,8 +42,8 @@ export interface PersonalData {
 export interface RenderingsReader {
   /**
    * The text of `manifest.json` and its previous text, or undefined before the first rendering. If its replacement was
-   * interrupted, the file still has the previous text. After a removal of personal data, the previous text is not stored: its
-   * digests cover what was removed.
+   * interrupted, the file still has the previous text. After a removal of personal data, the previous text is not
+   * stored: its digests cover what was removed.
    */
   readonly manifest: Effect.Effect<
     { readonly text: string; readonly previous: string | undefined } | undefined,
@@ -63,8 +63,8 @@ export interface Renderings extends Pick<RenderingsReader, "manifest" | "revisio
   /** Stores the name of a file before the file is created. */
   readonly addEntry: (rendering: Rendering, file: string) => Effect.Effect<void, SinkError>
   /**
-   * Stores the digests of complete files, and the manifest that names them. Returns false and stores nothing if personal data
-   * was removed after this edition: the files may still have it.
+   * Stores the digests of complete files, and the manifest that names them. Returns false and stores nothing if
+   * personal data was removed after this edition: the files may still have it.
    */
   readonly complete: (
     files: ReadonlyArray<Manifest.RenderedFile>,
@@ -74,8 +74,8 @@ export interface Renderings extends Pick<RenderingsReader, "manifest" | "revisio
   /** Makes all renderings of a list incomplete, so that its files are removed. The manifest no longer names them. */
   readonly withdraw: (list: Lists.AnyList) => Effect.Effect<void, SinkError>
   /**
-   * Returns the incomplete files, those with more than `keepSnapshots` later complete renderings, and older ones that may have
-   * removed personal data.
+   * Returns the incomplete files, those with more than `keepSnapshots` later complete renderings, and older ones that
+   * may have removed personal data.
    */
   readonly stale: (keepSnapshots: number) => Effect.Effect<ReadonlyArray<string>, SinkError>
   /** Deletes the stored name of a file that was removed. */

@@ -1,7 +1,7 @@
 /**
- * Checks a folder's files with the data in the folder alone. First it compares the digests of the manifest and of each file
- * with those in the copy. Then it reads each file as another program does, and compares its records with the copy's rows.
- * `verify` compares these rows with their certificates.
+ * Checks a folder's files with the data in the folder alone. First it compares the digests of the manifest and of each
+ * file with those in the copy. Then it reads each file as another program does, and compares its records with the
+ * copy's rows. `verify` compares these rows with their certificates.
  */
 import { Lists } from "@payments/core"
 import { Effect, FileSystem, Path } from "effect"

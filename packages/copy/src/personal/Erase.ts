@@ -36,7 +36,7 @@ export interface ErasureSearch {
 export interface EraseOptions<E = never, R = never> extends ErasureSearch {
   /** Who runs the erasure, for the protocol. */
   readonly by: string
-  /** Removes the personal data from what is made from the tables, such as rendered files, before the erasure is complete. */
+  /** Removes the personal data from what is made from the tables, such as files, before the erasure is complete. */
   readonly publish?: Effect.Effect<void, E, R> | undefined
 }
 
@@ -86,8 +86,8 @@ export const erase = Effect.fn("Export.erase")(function*<E = never, R = never>(
 })
 
 /**
- * Returns the number of records in each list that an erasure would erase. Writes nothing. Fails if a rewrite is not complete, or
- * with another key: the search would miss pseudonyms and count too few.
+ * Returns the number of records in each list that an erasure would erase. Writes nothing. Fails if a rewrite is not
+ * complete, or with another key: the search would miss pseudonyms and count too few.
  */
 export const previewErasure = Effect.fn("Export.previewErasure")(function*(
   maintenance: Pick<Maintenance, "columns" | "location" | "personal" | "search">,
@@ -120,7 +120,7 @@ interface FoundRecord {
   readonly criterion: number
 }
 
-/** Calls `use` with the records of a list to which a criterion applies, a batch at a time. A record can be found repeatedly. */
+/** Calls `use` with the records to which a criterion applies, a batch at a time. A record can be found repeatedly. */
 const search = Effect.fnUntraced(function*(
   maintenance: Pick<Maintenance, "search" | "personal">,
   list: Lists.AnyList,
@@ -128,7 +128,7 @@ const search = Effect.fnUntraced(function*(
   use: (found: ReadonlyArray<FoundRecord>) => Effect.Effect<void, SinkError>
 ): Effect.fn.Return<void, SinkError> {
   const { rule, suppressed } = yield* maintenance.personal
-  // An erased record no longer has the values that are searched. If it has to lose more fields, its id shows that it was erased.
+  // An erased record has lost the values that are searched. If it has to lose more fields, its id shows the erasure.
   const erased = new Set(reclassifiedInErasures(rule).length === 0 ? [] : suppressed)
   const needles = criteria.length > maxNeedles / 2 || erased.size > 0 ? [] : criteria.flatMap(({ value }) => {
     const plain = Redacted.value(value)
@@ -158,7 +158,7 @@ const search = Effect.fnUntraced(function*(
 /** Returns the erasure of the first criterion that applies to a record. */
 type ErasureOf = (list: Lists.AnyList, text: string) => number | undefined
 
-/** Puts the persons on the suppression list, so that no later commit writes them. Returns the numbers of the erasures. */
+/** Puts the persons on the suppression list, so that no later commit writes them. Returns the erasures' numbers. */
 const beginErasures = (
   maintenance: Maintenance,
   criteria: ReadonlyArray<Criterion>,
@@ -183,7 +183,7 @@ const beginErasures = (
       if (isNew) {
         yield* statements.setState({
           ...state,
-          // The first erased records follow this program's table of classes. A destination without data has no rule yet.
+          // The first erased records follow this program's table of classes. An empty destination has no rule yet.
           rule: hadSuppressed || source === undefined ? state.rule : withCurrentClasses(state.rule),
           keyCheck: keyCheck(key),
           edition: state.edition + 1
@@ -226,7 +226,7 @@ const eraseRecords = (
     yield* statements.setState({ ...state, edition: state.edition + 1 })
   }))
 
-/** Erases the quarantined records of a list to which a criterion applies, and those of erased records, in one transaction. */
+/** Erases, in one transaction, the quarantined records to which a criterion applies, and those of erased records. */
 const eraseQuarantined = (
   maintenance: Maintenance,
   list: Lists.AnyList,

@@ -200,8 +200,8 @@ export const redactChanges = Effect.fnUntraced(function*(
 })
 
 /**
- * Returns the members that a change may name: documented ones and those that its texts still have. A service may use values as
- * names.
+ * Returns the members that a change may name: documented ones and those that its texts still have. A service may use
+ * values as names.
  */
 const shownFields = (
   list: Lists.AnyList,
@@ -279,9 +279,9 @@ const recordIn = (layout: Layout, text: string): unknown => {
 }
 
 /**
- * Replaces the values of parts that a rule does not keep. `redact` gets a text with the part's field only. A value that is left
- * out is replaced by the number of the part's first scan, so that parts stay distinct. A running scan of such a part has the
- * value in its checkpoint, so it is abandoned. Returns whether it has replaced any.
+ * Replaces the values of parts that a rule does not keep. `redact` gets a text with the part's field only. A value that
+ * is left out is replaced by the number of the part's first scan, so that parts stay distinct. A running scan of such a
+ * part has the value in its checkpoint, so it is abandoned. Returns whether it has replaced any.
  */
 export const replaceParts = Effect.fnUntraced(function*(
   statements: RedactionStatements,

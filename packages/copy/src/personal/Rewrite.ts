@@ -107,8 +107,8 @@ export const previewRewrite = Effect.fn("Export.previewRewrite")(function*(
 })
 
 /**
- * Carries a rule out over all texts of the destination, each exactly once. Exports are refused until it is complete. Returns
- * undefined if the destination has the rule already.
+ * Carries a rule out over all texts of the destination, each exactly once. Exports are refused until it is complete.
+ * Returns undefined if the destination has the rule already.
  */
 export const rewrite = Effect.fn("Export.rewrite")(function*<E = never, R = never>(
   maintenance: Maintenance,
@@ -223,7 +223,7 @@ const refuseOtherRewrite = (
   )
 }
 
-/** Rewrites the next texts in one transaction. Returns the state after it, or undefined if another program has finished. */
+/** One transaction. Returns the state after it, or undefined if another program has finished. */
 const rewriteBatch = (
   maintenance: Maintenance,
   stored: string | undefined,

@@ -1,4 +1,4 @@
-/** Whether this user may write into a schema of PostgreSQL. Only reads the server's catalog. */
+/** Why this user may not write into a schema of PostgreSQL. Only reads the server's catalog. */
 import { Effect, Option } from "effect"
 import { AccessDenied, DestinationFailed, type SinkError, type SinkReason } from "../port/Sink.ts"
 import { isCurrent } from "../store/Evolution.ts"
@@ -7,7 +7,7 @@ import { deniedMigration, pendingIn, readOnly, readOnlyProblem } from "./Postgre
 import { settingsOf } from "./PostgresSettings.ts"
 import type { PostgresUrl } from "./PostgresUrl.ts"
 
-/** The tables of a schema: `SELECT`, `INSERT`, `UPDATE` and `DELETE` are needed on all of them. Only their owner may change them. */
+/** `SELECT`, `INSERT`, `UPDATE` and `DELETE` are needed on all tables of a schema. Only the owner may change tables. */
 const query = `SELECT ${readOnly} AS read_only,
   CASE WHEN s.oid IS NULL THEN has_database_privilege(current_database(), 'CREATE')
   ELSE has_schema_privilege(s.oid, 'USAGE') AND coalesce((

@@ -40,16 +40,16 @@ export interface PostgresClient {
   readonly onceWriting: Query
   /**
    * Runs statements in one transaction (read committed). It may write unless the server's transactions are read-only,
-   * by default or on a standby. An administrator, or a provider whose disk is full, sets that default to prevent writes.
-   * If the connection is lost, the whole body is run again, even if only the response to COMMIT was lost. The body must
-   * detect that an earlier run was committed.
+   * by default or on a standby. An administrator, or a provider whose disk is full, sets that default to prevent
+   * writes. If the connection is lost, the whole body is run again, even if only the response to COMMIT was lost. The
+   * body must detect that an earlier run was committed.
    */
   readonly transaction: <A>(body: (query: Query) => Effect.Effect<A, SinkError>) => Effect.Effect<A, SinkError>
   /** Starts a transaction that reads and sees no later commit. It is rolled back when the scope closes. */
   readonly snapshot: Effect.Effect<Query, SinkError, Scope.Scope>
   /**
-   * Starts a read-only transaction for a user's statements. It is rolled back when the scope closes. An interrupt cancels the
-   * running statement. Messages repeat nothing but what stands in `typed`, the text of the user.
+   * Starts a read-only transaction for a user's statements. It is rolled back when the scope closes. An interrupt
+   * cancels the running statement. Messages repeat nothing but what stands in `typed`, the text of the user.
    */
   readonly readOnly: (typed: string) => Effect.Effect<
     (sql: string, parameters?: ReadonlyArray<Parameter>) => Effect.Effect<Result, SinkError | QueryError>,
@@ -76,7 +76,7 @@ const array = (values: ReadonlyArray<unknown>, type: number): Parameter => {
 export const iso = (column: string): string =>
   `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${column}`
 
-/** Retries of a lost connection. 10 s are enough for a restart of the server; a program must end within 15 s of SIGTERM. */
+/** Retries of a lost connection. 10 s suffice for a restart of the server; a program must end 15 s after SIGTERM. */
 const reconnectSchedule = Schedule.min([Schedule.exponential("10 millis"), Schedule.spaced("500 millis")]).pipe(
   Schedule.jittered,
   Monotonic.upTo("10 seconds")
@@ -205,7 +205,7 @@ const clientOver = (
 
 /** One connection. */
 export interface Session {
-  /** The number of the server's process, as the server said it when the connection started. A pooler says another one. */
+  /** The number of the server's process, as the server said it at the start. A pooler says another one. */
   readonly announcedPid: number
   /** Runs a statement without retries. */
   readonly query: Query
@@ -245,7 +245,7 @@ const configOf = (settings: PostgresSettings): PgPool.Config => {
     keepAlive: "10 seconds",
     // Enough for all lists at once, each with its lease.
     maxConnections: 6,
-    // The server would keep a plan made for an empty table while the table grows. Connection poolers lose prepared statements.
+    // The server would keep a plan for an empty table while the table grows. Poolers lose prepared statements.
     prepare: false,
     // A record has 32 MiB at most, and three columns of a row may contain it.
     maxMessageSize: 128 * 1024 * 1024
@@ -261,8 +261,8 @@ const codeOf = ({ reason }: SqlError.SqlError): string | undefined => {
 }
 
 /**
- * Whether the connection is lost for a reason that may be temporary: Class 08, or a server that is unreachable, stops, starts
- * or has no connection left.
+ * Whether the connection is lost for a reason that may be temporary: Class 08, or a server that is unreachable, stops,
+ * starts or has no connection left.
  */
 const isLost = (error: SqlError.SqlError): boolean => {
   const code = codeOf(error)
@@ -276,8 +276,8 @@ const lacksTls = ({ reason }: SqlError.SqlError): boolean => reason.message?.inc
 const isTls = (code: string | undefined): boolean => code !== undefined && /CERT|SIGNATURE|ALTNAME|ERR_SSL/.test(code)
 
 /**
- * The classes of errors that a user's statement causes. In order: unsupported, more than one row, a value, transaction, cursor, function,
- * schema, `WITH CHECK OPTION`, syntax or access, limit of the server, PL/pgSQL.
+ * The classes of errors that a user's statement causes. In order: unsupported, more than one row, a value, transaction,
+ * cursor, function, schema, `WITH CHECK OPTION`, syntax or access, limit of the server, PL/pgSQL.
  * https://www.postgresql.org/docs/current/errcodes-appendix.html
  */
 const statementClasses = /^(0A|21|22|25|26|2F|34|38|39|3F|42|44|54|P0)/

@@ -7,9 +7,9 @@ import type { Reader } from "../store/Store.ts"
 import { type Query, textArray } from "./PostgresClient.ts"
 
 /**
- * Finds the rows of ids. If the last page was unchanged, the next one probably is too, so the first query only checks whether
- * all hashes match. After a first load, the rows of a page are adjacent, and one range of rows has their hashes. After new
- * records have been inserted in between, the rows are looked up by id and hash.
+ * Finds the rows of ids. If the last page was unchanged, the next one probably is too, so the first query only checks
+ * whether all hashes match. After a first load, the rows of a page are adjacent, and one range of rows has their
+ * hashes. After new records have been inserted in between, the rows are looked up by id and hash.
  */
 export const findOver = (query: Query, schema: string): Reader["find"] => {
   /** The order of the rows of the last unchanged page, by table. */

@@ -1,8 +1,9 @@
 /**
- * Ensures one writer per list with a lease: a row that names its owner, expires after 30 s and is renewed every 10 s. Each
- * acquisition increments the row's epoch. Each transaction of a writer first locks the row and checks that the epoch is still
- * its own. If a writer pauses for so long that another one acquires the lease, it can commit nothing more. The lease expires
- * by the server's clock, and a timer renews it, so neither depends on this machine's wall clock.
+ * Ensures one writer per list with a lease: a row that names its owner, expires after 30 s and is renewed every 10 s.
+ * Each acquisition increments the row's epoch. Each transaction of a writer first locks the row and checks that the
+ * epoch is still its own. If a writer pauses for so long that another one acquires the lease, it can commit nothing
+ * more. The lease expires by the server's clock, and a timer renews it, so neither depends on this machine's wall
+ * clock.
  */
 import { Duration, Effect, Fiber, Option, Schedule, type Scope } from "effect"
 import { randomUUID } from "node:crypto"
@@ -59,15 +60,15 @@ export interface Lease {
   /** A random id of the acquisition. The table's column `holder` describes the process for people instead. */
   readonly owner: string
   readonly epoch: bigint
-  /** The number of transactions started under the lease. A retried transaction finds by its number that it was committed. */
+  /** The transactions started under the lease. A retried one finds by its number that it was committed. */
   transactions: number
   /** The number of the last committed transaction. The server may still commit later ones, but no earlier one. */
   committed: number
 }
 
 /**
- * Owners of leases that this process could not release, because the server was unreachable. The next acquisition of the same
- * lease uses the same owner, so that it need not wait until the lease expires.
+ * Owners of leases that this process could not release, because the server was unreachable. The next acquisition of the
+ * same lease uses the same owner, so that it need not wait until the lease expires.
  */
 const unreleased = new Map<string, string>()
 
@@ -151,7 +152,7 @@ const tryAcquire = Effect.fnUntraced(function*(
 const processText = (runner: string | undefined): string =>
   `process ${process.pid} on ${hostname()}${runner === undefined ? "" : ` (runner ${runner})`}`
 
-/** A lease that expires later than this was acquired before the server's clock was set back. It is treated as expired. */
+/** A lease that expires later was acquired before the server's clock was set back. It is treated as expired. */
 const maxValidity = (validity: Duration.Duration): string =>
   interval(Duration.max(Duration.minutes(5), Duration.times(validity, 2)))
 
@@ -179,8 +180,8 @@ const renew = ({ client, schema, times: { validity } }: Leases, { epoch, label }
   )
 
 /**
- * Releases the lease, so that nothing more can be committed under it. If the server is unreachable, the lease expires. If an
- * administrator has made transactions read-only since the lease was acquired, it is released all the same.
+ * Releases the lease, so that nothing more can be committed under it. If the server is unreachable, the lease expires.
+ * If an administrator has made transactions read-only since the lease was acquired, it is released all the same.
  */
 const release = (leases: Leases, { epoch, label, owner }: Lease) =>
   leases.client.onceWriting(
@@ -211,8 +212,9 @@ export const commit = <A>(
     return client.transaction(Effect.fnUntraced(function*(query) {
       // Another commit of this program may be committed after the snapshot of the next statement.
       const known = memory?.known
-      // The UPDATE waits for an earlier run whose COMMIT is still in progress, and for another program that acquires the
-      // lease. An administrator may have turned synchronous_commit off, but a committed change must survive a crash.
+      // The UPDATE waits for an earlier run whose COMMIT is still in progress, and for another program that acquires
+      // the lease. An administrator may have turned synchronous_commit off, but a committed change must survive a
+      // crash.
       const start = yield* sqlOver(query, client.location, schema).read(
         sql`UPDATE ${raw(schema)}.leases SET commit = ${number}, expires = clock_timestamp() + ${
           raw(interval(validity))
@@ -240,8 +242,8 @@ export const commit = <A>(
   })
 
 /**
- * Waits for transactions of the lease that failed, were interrupted or still run: the server has committed them when this
- * returns, or it never will. Call it before reading data for a plan.
+ * Waits for transactions of the lease that failed, were interrupted or still run: the server has committed them when
+ * this returns, or it never will. Call it before reading data for a plan.
  */
 export const settle = (leases: Leases, lease: Lease): Effect.Effect<void, SinkError> =>
   Effect.suspend(() =>

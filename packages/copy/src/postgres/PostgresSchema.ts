@@ -1,4 +1,4 @@
-/** Creates the tables of a PostgreSQL destination in a schema, migrates those of earlier versions, and refuses other schemas. */
+/** Creates the tables of a PostgreSQL schema, migrates those of earlier versions, and refuses other schemas. */
 import { Lists } from "@payments/core"
 import { Duration, Effect, Result } from "effect"
 import { columnsOf, tableOf } from "../plan/Columns.ts"
@@ -26,9 +26,9 @@ export const rateLimitTable = "payments_rate_limits"
 type AllLists = ReadonlyArray<Lists.AnyList>
 
 /**
- * Creates the schema and its tables, migrates an earlier version of them, and adds missing tables and columns; or refuses the
- * schema without a change. The server ends a transaction that is idle for `idleTimeout`. This program waits twice as long for
- * another program that migrates.
+ * Creates the schema and its tables, migrates an earlier version of them, and adds missing tables and columns; or
+ * refuses the schema without a change. The server ends a transaction that is idle for `idleTimeout`. This program waits
+ * twice as long for another program that migrates.
  */
 export const migrate = Effect.fnUntraced(function*(
   client: PostgresClient,
@@ -36,8 +36,8 @@ export const migrate = Effect.fnUntraced(function*(
   idleTimeout: Duration.Duration,
   lists: AllLists = Lists.all
 ): Effect.fn.Return<void, SinkError> {
-  // The first statement has no retries, so that an unreachable server is reported at once. If the tables are current, this
-  // program reads only, so its user needs no privilege to create or change tables.
+  // The first statement has no retries, so that an unreachable server is reported at once. If the tables are current,
+  // this program reads only, so its user needs no privilege to create or change tables.
   const [access] = yield* client.once(`SELECT ${readOnly} AS read_only`)
   const refusal = readOnlyProblem(access)
   if (refusal !== undefined) return yield* new SinkError({ location: client.location, reason: refusal })
@@ -84,7 +84,7 @@ export const migrate = Effect.fnUntraced(function*(
 export const readOnly = `CASE WHEN pg_is_in_recovery() THEN 'standby'
   WHEN current_setting('default_transaction_read_only') = 'on' THEN 'default' END`
 
-/** Returns why nothing can be written through the connection that returned the row, or undefined if writing is possible. */
+/** Returns why nothing can be written through the connection that returned the row, or undefined if it can. */
 export const readOnlyProblem = (row: Row | undefined): AccessDenied | undefined => {
   const found = readOptional(row, "read_only")
   return found === undefined ? undefined : new AccessDenied({
@@ -144,8 +144,8 @@ const keepReaders = Effect.fnUntraced(function*(query: Query, s: string) {
 })
 
 /**
- * Refuses a schema that is not a destination, or one of a version that this program cannot read. It may lack columns and lists
- * that this program has.
+ * Refuses a schema that is not a destination, or one of a version that this program cannot read. It may lack columns
+ * and lists that this program has.
  */
 export const requireReadable = (
   client: PostgresClient,
@@ -253,8 +253,8 @@ const tableStatements = (s: string): TableStatements => ({
 })
 
 /**
- * Creates the view that adds the time when each row was last seen, or adds the table's new columns to the view. New columns
- * come last: a replaced view must keep its columns in order, so that views that use it continue to work.
+ * Creates the view that adds the time when each row was last seen, or adds the table's new columns to the view. New
+ * columns come last: a replaced view must keep its columns in order, so that views that use it continue to work.
  */
 const replaceView = Effect.fnUntraced(function*(query: Query, schema: string, list: Lists.AnyList) {
   const [s, table] = [quoted(schema), tableOf(list)]

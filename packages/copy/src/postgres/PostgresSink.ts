@@ -10,7 +10,7 @@ import { settingsOf } from "./PostgresSettings.ts"
 import { openMaintenance, openReader, openStore, pendingMigration as pending } from "./PostgresStore.ts"
 import type { PostgresUrl } from "./PostgresUrl.ts"
 
-/** A sink that writes these lists into the schema. Creates a missing schema. `runner` is the name of this process in a cluster. */
+/** Creates a missing schema. `runner` is the name of this process in a cluster. */
 export const layer = (
   url: PostgresUrl,
   times?: Times,

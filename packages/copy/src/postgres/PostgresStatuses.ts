@@ -1,4 +1,4 @@
-/** Counts rows and sums amounts by status in a PostgreSQL destination. The server chooses the most frequent statuses. */
+/** Counts rows and sums amounts by status in PostgreSQL. The server chooses the most frequent statuses. */
 import { Effect } from "effect"
 import { tableOf } from "../plan/Columns.ts"
 import { longestStatus, mostStatuses, type StatusTotals } from "../port/ListFreshness.ts"

@@ -1,6 +1,6 @@
 /**
- * A {@link Store} in one schema of a PostgreSQL database. A batch is one transaction of a few statements, each for all its rows.
- * A writer has a lease of its list (`PostgresLease.ts`).
+ * A {@link Store} in one schema of a PostgreSQL database. A batch is one transaction of a few statements, each for all
+ * its rows. A writer has a lease of its list (`PostgresLease.ts`).
  */
 import type { Lists } from "@payments/core"
 import { Effect, type Scope } from "effect"
@@ -21,7 +21,7 @@ import type { PostgresSettings } from "./PostgresSettings.ts"
 import { sqlOver } from "./PostgresSql.ts"
 import { statusTotalsOver } from "./PostgresStatuses.ts"
 
-/** Opens the schema for writing, until the scope closes, for a program that knows these lists. Creates a missing schema. */
+/** Opens the schema for writing, for a program that knows these lists. Creates a missing schema. */
 export const openStore = (
   settings: PostgresSettings,
   times: Lease.Times = Lease.times,

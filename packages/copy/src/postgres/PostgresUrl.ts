@@ -1,12 +1,12 @@
 /**
- * Parses `postgres://HOST:PORT/DATABASE?schema=NAME`. `PostgresSettings.ts` adds what the URL leaves out. No message repeats
- * a part of the URL, because an invalid URL may contain a password in any place.
+ * Parses `postgres://HOST:PORT/DATABASE?schema=NAME`. `PostgresSettings.ts` adds what the URL leaves out. No message
+ * repeats a part of the URL, because an invalid URL may contain a password in any place.
  */
 import { Redacted, Result } from "effect"
 
 /**
- * The TLS modes of PostgreSQL (https://www.postgresql.org/docs/current/libpq-ssl.html). Unlike in libpq, every mode that requests TLS
- * checks the certificate.
+ * The TLS modes of PostgreSQL (https://www.postgresql.org/docs/current/libpq-ssl.html). Unlike in libpq, every mode
+ * that requests TLS checks the certificate.
  */
 export const sslModes = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] as const
 /** One of {@link sslModes}. */
@@ -29,7 +29,7 @@ const options = new Set(["schema", "sslmode", "sslrootcert", "host", "user", "pa
 /** Parses the URL, or fails with what is wrong with it. */
 export const parse = (text: string): Result.Result<PostgresUrl, string> => {
   const url = URL.parse(text)
-  // If a password contains one of these characters unescaped, its rest would be parsed as a host, a database or an option.
+  // If a password has one of these characters unescaped, its rest would be parsed as a host, database or option.
   if (!/^postgres(ql)?:\/\//.test(text) || url === null || url.hash !== "" || /[/@]/.test(url.pathname.slice(1))) {
     return Result.fail("postgres: is not a URL. Percent-encode special characters in its parts, such as @ as %40.")
   }

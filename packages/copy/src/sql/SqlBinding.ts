@@ -19,9 +19,9 @@ export interface Bound extends Pick<PersonalState, "rule" | "rewriting" | "editi
 }
 
 /**
- * SQL for the columns of {@link toBound}. It locks the row of `personal`, which an erasure or rewrite locks FOR UPDATE before it
- * reads any text. Commits do not exclude each other: not even the one that writes the rule of an empty destination, which changes
- * no key.
+ * SQL for the columns of {@link toBound}. It locks the row of `personal`, which an erasure or rewrite locks FOR UPDATE
+ * before it reads any text. Commits do not exclude each other: not even the one that writes the rule of an empty
+ * destination, which changes no key.
  */
 export const boundColumns: Statement = sql`(SELECT source FROM ${schema}.destination) AS source,
   (SELECT ${either("json_object", "json_build_object")}('rule', rule, 'rewriting', rewriting, 'edition', edition)${
@@ -46,9 +46,9 @@ export const requirePersonal = (
 }
 
 /**
- * Binds the destination to its source and its rule. The first rows bind it, not the first attempt, because an address may be
- * mistyped. Fails if the destination has another source, or if its personal data has changed. Another program may bind it at
- * the same time, so it is read again.
+ * Binds the destination to its source and its rule. The first rows bind it, not the first attempt, because an address
+ * may be mistyped. Fails if the destination has another source, or if its personal data has changed. Another program
+ * may bind it at the same time, so it is read again.
  */
 export const bind = Effect.fnUntraced(function*(
   db: Sql,
@@ -85,8 +85,8 @@ export const bind = Effect.fnUntraced(function*(
 })
 
 /**
- * Binds the destination to a key and merchant ids. The caller binds the source first: its row lock lets only one program at a
- * time bind an empty destination.
+ * Binds the destination to a key and merchant ids. The caller binds the source first: its row lock lets only one
+ * program at a time bind an empty destination.
  */
 export const bindOwner = Effect.fnUntraced(function*(
   db: Sql,

@@ -199,8 +199,8 @@ const withBefore = (
     : Effect.andThen(db.run(before), db.all(statement))
 
 /**
- * Asks whether the rows that reappeared exist. `prune` may have removed them, because they were missing. It removes no other rows.
- * From now on until the transaction ends, it does not remove them.
+ * Asks whether the rows that reappeared exist. `prune` may have removed them, because they were missing. It removes no
+ * other rows. From now on until the transaction ends, it does not remove them.
  */
 const reappearedRowsExist = (
   db: Sql,
@@ -385,7 +385,7 @@ const hasCertifiedContent = Effect.fnUntraced(function*(
   if (rows.highest > highest) return false
   // If the row numbers have no gap, all rows exist.
   if (count === highest + 1) return true
-  // Other writers wait for this transaction, so look up either the certified row numbers or the others, whichever are fewer.
+  // Other writers wait for this transaction, so look up the certified row numbers or the others: whichever are fewer.
   const areCertified = rows.size <= highest / 2
   let existing = 0
   let numbers: Array<number> = []
@@ -400,8 +400,8 @@ const hasCertifiedContent = Effect.fnUntraced(function*(
 })
 
 /**
- * Returns the result of an earlier run of the same commit. If that run wrote something, the scan has the totals of the commit:
- * rows that reappeared add to them.
+ * Returns the result of an earlier run of the same commit. If that run wrote something, the scan has the totals of the
+ * commit: rows that reappeared add to them.
  */
 export const resultOf = (db: Sql, { end, plan, scan, totals }: Commit): Effect.Effect<Committed, SinkError> =>
   end?.state !== "complete" && plan.reappeared.length === 0
@@ -417,8 +417,8 @@ export const resultOf = (db: Sql, { end, plan, scan, totals }: Commit): Effect.E
     )
 
 /**
- * Returns the result of an earlier run of the same commit. If that run wrote something, the last pass of its kind has the totals
- * of the commit: each commit of a pass adds to them.
+ * Returns the result of an earlier run of the same commit. If that run wrote something, the last pass of its kind has
+ * the totals of the commit: each commit of a pass adds to them.
  */
 export const passOf = (db: Sql, { list, pass }: PassCommit): Effect.Effect<number | "outdated", SinkError> =>
   db.read(

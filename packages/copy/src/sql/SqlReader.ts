@@ -184,8 +184,8 @@ const rowsOver = (db: Sql): RowReader => ({
   }),
   quarantine: (after, count, lists) =>
     db.read(
-      // Only erasures and rewrites update rows of this table. In PostgreSQL, an updated one gets another ctid, so it may be read
-      // again, or not at all, by a reader that started before.
+      // Only erasures and rewrites update rows of this table. In PostgreSQL, an updated one gets another ctid, so it
+      // may be read again, or not at all, by a reader that started before.
       sql`SELECT ${either("rowid", "ctid::text")} AS place, list, scan, id, path, expected, ${readJson("raw")}
       FROM ${schema}.quarantine WHERE ${quarantinePlace} > ${
         either(sql`${Number(after ?? 0)}`, sql`${after ?? "(0,0)"}::tid`)
@@ -227,7 +227,7 @@ const changesOver = (
     changes: (after, count, lists, since) =>
       Effect.flatMap(hasGenerations, (has) =>
         db.read(
-          // The plus sign prevents SQLite from using the index by list, because it would sort all changes for each batch.
+          // The plus sign keeps SQLite from using the index by list: it would sort all changes for each batch.
           sql`SELECT seq, ${has ? ownGeneration : raw("NULL")} AS generation, list, scan, ${readTime("at")}, kind, id,
             ${join(["fields", "before", "after"].map(readJson))} FROM ${schema}.changes
           WHERE seq > ${after} AND ${either("+", "")}list ${isOneOfTexts(lists.map(({ label }) => label))}

@@ -119,7 +119,7 @@ export const forEachTotal = (
 ): Effect.Effect<void, SinkError> =>
   inSteps(db, list, (range) => totalsStatement(list, counted, range), (row) => use(totalOf(row, counted)))
 
-/** Runs a statement over all rows of a list: in SQLite for each range of row numbers, because a step blocks the thread. */
+/** Runs a statement over all rows of a list: in SQLite in ranges of row numbers, because a step blocks the thread. */
 const inSteps = Effect.fnUntraced(function*(
   db: Sql,
   list: Lists.AnyList,
@@ -156,7 +156,10 @@ const firstTextAfter = (list: Lists.AnyList, at: number, record: string): Statem
   }.id AND b.seq > ${at}
   AND b.before IS NOT NULL ORDER BY b.seq LIMIT 1`
 
-/** SQL for the first change of each record. SQLite takes `kind` from the row with the minimum: https://sqlite.org/lang_select.html#bareagg */
+/**
+ * The first change of each record. SQLite takes `kind` from the row with the minimum:
+ * https://sqlite.org/lang_select.html#bareagg
+ */
 const firstChanges = (changes: Statement): Statement =>
   either(
     sql`SELECT id, kind, min(seq) AS seq FROM ${changes} GROUP BY id`,
@@ -164,8 +167,8 @@ const firstChanges = (changes: Statement): Statement =>
   )
 
 /**
- * SQLite fails if a sum exceeds 64 bits, so it sums 32-bit halves of the amounts. The sums are returned as texts, because a number
- * would be rounded.
+ * SQLite fails if a sum exceeds 64 bits, so it sums 32-bit halves of the amounts. The sums are returned as texts,
+ * because a number would be rounded.
  */
 const totalsStatement = (list: Lists.AnyList, { amounts, day, status }: TotalColumns, range: Statement): Statement => {
   const start = (column: TotalColumns["day"], length: number) =>

@@ -86,8 +86,8 @@ export class GivenColumns {
 }
 
 /**
- * Rows to write. SQLite runs the statement for each of them. PostgreSQL runs it once, over arrays, because each run waits for the
- * server. Without rows, the statement does not run. As a part, it is PostgreSQL's `FROM`.
+ * Rows to write. SQLite runs the statement for each of them. PostgreSQL runs it once, over arrays, because each run
+ * waits for the server. Without rows, the statement does not run. As a part, it is PostgreSQL's `FROM`.
  */
 export class Given {
   readonly #columns: GivenColumns
@@ -199,8 +199,8 @@ export interface Sql {
 /** An open database that a program reads, and changes in short transactions. */
 export interface SqlDatabase extends Sql {
   /**
-   * Runs a body as one transaction. If the connection is lost, the body is run again. In PostgreSQL, the removal of changes and rows
-   * excludes the other transactions with its exclusive lock. SQLite has one writer at a time.
+   * Runs a body as one transaction. If the connection is lost, the body is run again. In PostgreSQL, the removal of
+   * changes and rows excludes the other transactions with its exclusive lock. SQLite has one writer at a time.
    */
   readonly transaction: <A>(
     lock: "shared" | "exclusive",

@@ -1,4 +1,4 @@
-/** The part of a {@link Store} that writes. Each function is one transaction of the program that has locked the list. */
+/** The part of a {@link Store} that writes. Each function is one transaction of the program with the list's lock. */
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import type { KnownChange } from "../port/Generations.ts"
@@ -28,8 +28,8 @@ export interface Memory {
 export interface Locks extends Pick<Store, "lock" | "takeOver"> {
   readonly memory: Memory
   /**
-   * Runs a transaction of a locked list. If an earlier run of it was committed, although the response was lost, it returns the
-   * result of `readResult`.
+   * Runs a transaction of a locked list. If an earlier run of it was committed, although the response was lost, it
+   * returns the result of `readResult`.
    */
   readonly transaction: <A>(
     list: Lists.AnyList,

@@ -3,8 +3,8 @@ import { Effect } from "effect"
 import type { ChildProcess, Serializable } from "node:child_process"
 
 /**
- * Sends a message, and waits for its response or for the end of the process, whose error `endedBy` makes. A process that cannot be
- * started is a defect. `Response` is the type that the file of the process sends.
+ * Sends a message, and waits for its response or for the end of the process, whose error `endedBy` makes. A process
+ * that cannot be started is a defect. `Response` is the type that the file of the process sends.
  */
 export const requestOf = <Response, E>(
   child: ChildProcess,

@@ -1,7 +1,7 @@
 /**
- * Finds the file that a path names before SQLite opens it, and checks later that the path still names the same file. SQLite
- * opens whatever file a name leads to and writes its log next to it. If one file had two names, or if a name led to
- * another file later, a list could have two writers.
+ * Finds the file that a path names before SQLite opens it, and checks later that the path still names the same file.
+ * SQLite opens whatever file a name leads to and writes its log next to it. If one file had two names, or if a name led
+ * to another file later, a list could have two writers.
  */
 import {
   accessSync,
@@ -24,9 +24,9 @@ const ownerOnly = 0o600
 type Identity = Pick<BigIntStats, "dev" | "ino">
 
 /**
- * Returns the real path of the database that the path names. With `create`, it creates a missing file with permissions for its
- * owner only, also as the target of a dangling symbolic link. Throws if the path names anything except a plain file with one
- * name.
+ * Returns the real path of the database that the path names. With `create`, it creates a missing file with permissions
+ * for its owner only, also as the target of a dangling symbolic link. Throws if the path names anything except a plain
+ * file with one name.
  */
 export const locate = (path: string, access: "read" | "write" | "create"): string => {
   const given = resolve(path)
@@ -60,8 +60,8 @@ const kindOf = (stats: BigIntStats): string => {
 }
 
 /**
- * Creates the file with permissions for its owner only; SQLite would create it readable by other users. Throws if the file is
- * not writable: SQLite would open it read-only, and read-only locks do not exclude other programs.
+ * Creates the file with permissions for its owner only; SQLite would create it readable by other users. Throws if the
+ * file is not writable: SQLite would open it read-only, and read-only locks do not exclude other programs.
  */
 export const requireOwned = (file: string): void => {
   createOwned(file)
@@ -122,7 +122,7 @@ export class OpenFile {
     return isLogInPlace && (database === undefined || !isSame(database, this.#database))
   }
 
-  /** Throws if the log or the index is no longer at its path: no other program would read what SQLite writes into it. */
+  /** Throws if the log or the index is no longer at its path: no other program would read what SQLite writes. */
   requireCompanions(): void {
     for (const [path, identity] of this.#companions) {
       const stats = statsOf(path)

@@ -1,4 +1,4 @@
-/** Runs a user's statement over an SQLite file in a process of its own, which the scope ends: SQLite cannot interrupt itself. */
+/** Runs a user's statement over an SQLite file in a process that the scope ends: SQLite cannot interrupt itself. */
 import { Context, Effect, Option, type Scope, Stream } from "effect"
 import { type ChildProcess, fork } from "node:child_process"
 import { extname } from "node:path"
@@ -31,8 +31,8 @@ export const ProcessStart = Context.Reference<Effect.Effect<ChildProcess, never,
 )
 
 /**
- * Returns a {@link ProcessStart} for a server. After a query it starts the process of the next one, so that this one does not
- * wait for it. Each query still has a process of its own. Closing the scope ends the waiting process.
+ * Returns a {@link ProcessStart} for a server. After a query it starts the process of the next one, so that this one
+ * does not wait for it. Each query still has a process of its own. Closing the scope ends the waiting process.
  */
 export const startAhead: Effect.Effect<Effect.Effect<ChildProcess, never, Scope.Scope>, never, Scope.Scope> = Effect
   .gen(

@@ -1,6 +1,7 @@
 /**
- * The memory limit of a query's process. SQLite's own limit (`PRAGMA hard_heap_limit`) has no effect, because Node builds SQLite
- * without memory statistics. SQLite computes without yielding, so a second thread watches the size of the process.
+ * The memory limit of a query's process. SQLite's own limit (`PRAGMA hard_heap_limit`) has no effect, because Node
+ * builds SQLite without memory statistics. SQLite computes without yielding, so a second thread watches the size of the
+ * process.
  */
 import { Worker } from "node:worker_threads"
 
@@ -14,8 +15,8 @@ export const memorySignal = "SIGUSR2"
 const intervalMs = 20
 
 /**
- * Ends this process when its parent process has ended, also while it computes: the event `disconnect` waits until it yields.
- * `step` is JavaScript that the second thread runs too. Returns that thread.
+ * Ends this process when its parent process has ended, also while it computes: the event `disconnect` waits until it
+ * yields. `step` is JavaScript that the second thread runs too. Returns that thread.
  */
 export const endWithParent = (step = ""): Worker => {
   const watch = `setInterval(() => {

@@ -1,6 +1,6 @@
 /**
- * The process that runs one statement over an SQLite destination. SQLite computes without yielding, so only the end of the
- * process can stop a statement: the program that started the process kills it.
+ * The process that runs one statement over an SQLite destination. SQLite computes without yielding, so only the end of
+ * the process can stop a statement: the program that started the process kills it.
  */
 import { Cause, Effect, Exit, Redacted } from "effect"
 import { fromError } from "../port/ErrorMessage.ts"
@@ -41,7 +41,7 @@ const catchQueryError = <A>(step: () => A) => (): Exit.Exit<A, QueryError> => {
 /** Runs a step over the database that the statement reads. */
 type Run = <A>(step: (db: Connection) => A) => Effect.Effect<A, SinkError>
 
-/** Returns the excerpt's database, after the rows of the next messages were inserted, and the message that starts the query. */
+/** Returns the excerpt's database with the rows of the next messages, and the message that starts the query. */
 const receiveExcerpt = Effect.fnUntraced(function*({ file, key, location, tables }: Request<"excerpt">) {
   const db = create(tables)
   if (file !== undefined) {
@@ -84,7 +84,7 @@ const respondToAll = Effect.gen(function*() {
   }
 })
 
-/** Where this process writes: excerpts, and what a statement sorts. SQLite deletes these files as soon as they are open. */
+/** Where this process writes excerpts and sorted rows. SQLite deletes these files as soon as they are open. */
 const temporaryFiles = "the folder for temporary files (TMPDIR)"
 
 const failureResponse = (cause: Cause.Cause<SinkError | QueryError>): QueryResponse => {

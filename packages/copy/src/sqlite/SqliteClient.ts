@@ -1,6 +1,7 @@
 /**
- * The only file that opens SQLite. A step runs synchronously, so that no other step interrupts a transaction. A commit is on
- * disk when it returns (WAL, `synchronous=FULL`). Only their owner may read the database and the files next to it.
+ * The only file that opens SQLite. A step runs synchronously, so that no other step interrupts a transaction. A commit
+ * is on disk when it returns (WAL, `synchronous=FULL`). Only their owner may read the database and the files next to
+ * it.
  */
 import { Lists, Monotonic } from "@payments/core"
 import { Duration, Effect, Schedule, type Scope } from "effect"
@@ -22,7 +23,7 @@ import { adviceFor } from "./SqliteDamage.ts"
 import { damageOf, denialIn, isBusy, isNoDatabase, reasonOf } from "./SqliteErrors.ts"
 import { migrate, refuseLater, requireReadable } from "./SqliteSchema.ts"
 
-/** How long SQLite itself waits for another writer. Its wait blocks the thread, so longer waits happen in `whileBusy`. */
+/** How long SQLite waits for another writer. It blocks the thread meanwhile, so longer waits happen in `whileBusy`. */
 const sqliteTimeoutMs = 50
 /** How long a step waits for another writer of the same database. Writers of other lists commit between its batches. */
 const busyTimeout = Duration.seconds(30)
@@ -30,8 +31,8 @@ const busyTimeout = Duration.seconds(30)
 const logTimeout = Duration.seconds(5)
 
 /**
- * How to open the file. `read` sees later commits, `snapshot` does not. `inspect` reads, also the tables of an earlier version.
- * `maintain` writes without the lock of a list. `write` creates a missing file and migrates an older one.
+ * How to open the file. `read` sees later commits, `snapshot` does not. `inspect` reads, also the tables of an earlier
+ * version. `maintain` writes without the lock of a list. `write` creates a missing file and migrates an older one.
  */
 export type Access = "read" | "snapshot" | "inspect" | "maintain" | "write"
 
@@ -39,19 +40,20 @@ export type Access = "read" | "snapshot" | "inspect" | "maintain" | "write"
 export const functionOptions = { deterministic: true, useBigIntArguments: true } as const
 
 export interface SqliteClient {
-  /** Runs a step, and retries it while another program writes. With `read`, fails if the file is no longer at its path. */
+  /** Runs a step, with retries while another program writes. With `read`, fails if the file is no longer in place. */
   readonly run: <A>(step: (db: Database) => A) => Effect.Effect<A, SinkError>
   /**
-   * Locks a label, such as a list, exclusively until the scope closes or the process ends. Writes nothing into the database.
+   * Locks a label, such as a list, exclusively until the scope closes or the process ends. Writes nothing into the
+   * database.
    */
   readonly lock: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
-  /** Increments the label's epoch, once for each lock, which invalidates earlier holders. The first transaction does so too. */
+  /** Increments the label's epoch once per lock, so earlier holders are invalid. The first transaction does so too. */
   readonly takeOver: (label: string) => Effect.Effect<void, SinkError>
-  /** Runs a step as a transaction of the label's holder. If another program has taken the label over, fails without writing. */
+  /** Runs a step as a transaction of the holder. Fails without writing if another program has taken the label over. */
   readonly transaction: <A>(label: string, step: (db: Database) => A) => Effect.Effect<A, SinkError>
   /**
-   * Rebuilds the file and empties the log, so that neither has a byte of deleted content. Fails with `LogInUse` if another
-   * program still reads from the log.
+   * Rebuilds the file and empties the log, so that neither has a byte of deleted content. Fails with `LogInUse` if
+   * another program still reads from the log.
    */
   readonly wipe: Effect.Effect<void, SinkError>
   /** Runs a step as a transaction that needs no lock of a label. */
@@ -210,13 +212,13 @@ export class Database {
 
   close(): void {
     openConnections--
-    // If the database is no longer at its path, SQLite leaves the log there. A database that replaced it would take the log
-    // for its own and be destroyed (https://sqlite.org/howtocorrupt.html, 1.4). So empty the log first.
+    // If the database is no longer at its path, SQLite leaves the log there. A database that replaced it would take the
+    // log for its own and be destroyed (https://sqlite.org/howtocorrupt.html, 1.4). So empty the log first.
     if (this.#place.hasOrphanedLog()) {
       try {
         this.#db.exec("PRAGMA wal_checkpoint(TRUNCATE)")
       } catch {
-        // The disk is full, or another program reads the database. Nothing else can be done for a file that was moved away.
+        // The disk is full, or another program reads the database. Nothing else helps a file that was moved away.
       }
     }
     this.#db.close()
@@ -260,8 +262,8 @@ export class Database {
   }
 
   /**
-   * Returns the process that has the label's lock, or undefined if none has it. Reading the lock file fails while a process has
-   * the exclusive lock. Otherwise it takes a shared lock for a moment; `lock` retries for longer than that.
+   * Returns the process that has the label's lock, or undefined if none has it. Reading the lock file fails while a
+   * process has the exclusive lock. Otherwise it takes a shared lock for a moment; `lock` retries for longer than that.
    */
   holderOf(label: string): string | undefined {
     const file = `${this.#file}.${label}.lock`
@@ -279,9 +281,10 @@ export class Database {
   }
 
   /**
-   * Records this process as the holder and increments the epoch. If the lock file was removed, an earlier holder may still
-   * run; its epoch is no longer valid, so it can commit nothing more. Throws if another program has taken the list over since
-   * the lock, because data that this process has read may be outdated. The caller starts the transaction.
+   * Records this process as the holder and increments the epoch. If the lock file was removed, an earlier holder may
+   * still run; its epoch is no longer valid, so it can commit nothing more. Throws if another program has taken the
+   * list over since the lock, because data that this process has read may be outdated. The caller starts the
+   * transaction.
    */
   takeOver(label: string, { before, holder }: Lock): number {
     const row = this.get(
@@ -297,7 +300,7 @@ export class Database {
     return readNumber(row, "epoch")
   }
 
-  /** Throws if another program has taken the list over. The caller starts the transaction, which excludes other writers. */
+  /** Throws if another program has taken the list over. The caller's transaction excludes other writers. */
   requireEpoch(label: string, holder: string, epoch: number): void {
     const row = this.get("SELECT 1 FROM holders WHERE label = ? AND epoch = ? AND holder = ?", label, epoch, holder)
     if (row === undefined) throw new LeaseLost({ label, loss: "lockRemoved" })
@@ -428,8 +431,8 @@ const lockExclusively = (file: string, locked: () => Locked): DatabaseSync => {
 }
 
 /**
- * Locks a lock file exclusively until the scope closes or the process ends. While another program has the lock, waits at most
- * so long.
+ * Locks a lock file exclusively until the scope closes or the process ends. While another program has the lock, waits
+ * at most so long.
  */
 export const lockFile = (
   file: string,

@@ -57,7 +57,7 @@ const primary = (errcode: number | undefined): number | undefined => errcode ===
 
 export const damageOf = (error: unknown): string | undefined => {
   if (error instanceof Damaged) return error.problem
-  // The driver throws this for an integer beyond 2^53. This program writes none into the columns that it reads as numbers.
+  // The driver throws this for an integer beyond 2^53. This program writes none into columns that it reads as numbers.
   if (error instanceof RangeError && "code" in error && error.code === "ERR_OUT_OF_RANGE") {
     return "a number is too large"
   }

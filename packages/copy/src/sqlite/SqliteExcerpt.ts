@@ -1,7 +1,7 @@
 /**
- * A private database with some columns of a destination. A statement over it cannot read any other column: the values are not
- * in it, and the destination is detached before the statement is prepared. It is a temporary file without a name, so it
- * disappears with its process.
+ * A private database with some columns of a destination. A statement over it cannot read any other column: the values
+ * are not in it, and the destination is detached before the statement is prepared. It is a temporary file without a
+ * name, so it disappears with its process.
  *
  * Views with SQLite's authorizer would not be enough. A NATURAL JOIN or a USING compares columns without a call of the
  * authorizer, so a statement could confirm a guess of a hidden value.
@@ -25,8 +25,9 @@ export const create = (tables: ReadonlyArray<ExcerptTable>): DatabaseSync => {
 }
 
 /**
- * Copies the columns from the file of an SQLite destination, as it is at one moment. `key` is that of the pseudonyms. The function
- * that makes them returns null afterwards: a statement that could call it would confirm a guess of a hidden value.
+ * Copies the columns from the file of an SQLite destination, as it is at one moment. `key` is that of the pseudonyms.
+ * The function that makes them returns null afterwards: a statement that could call it would confirm a guess of a
+ * hidden value.
  */
 export const fillFromFile = (
   db: DatabaseSync,

@@ -1,7 +1,8 @@
 /**
  * Runs one statement over an SQLite destination, in chunks of rows. The connection cannot write, in any database. The
- * statement can use the aggregate `exact_sum`: unlike `sum`, it does not fail for a sum beyond 64 bits. `folded` is `lower` for
- * every script. `from_halves` adds the sum of the high halves of integers, 2^32 times, to that of their low halves.
+ * statement can use the aggregate `exact_sum`: unlike `sum`, it does not fail for a sum beyond 64 bits. `folded` is
+ * `lower` for every script. `from_halves` adds the sum of the high halves of integers, 2^32 times, to that of their low
+ * halves.
  */
 import type { AggregateOptions, SQLInputValue } from "node:sqlite"
 import { isEmpty, multipleStatements, QueryError } from "../statement/Statement.ts"

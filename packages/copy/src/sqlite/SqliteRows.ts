@@ -1,6 +1,7 @@
 /**
- * The only file that steps through the rows of a statement of node:sqlite. Its iterators restart the statement on Node 22.20 to
- * 24.15 if `next()` is called again after the last row. A generator that has ended runs no code, so it restarts nothing.
+ * The only file that steps through the rows of a statement of node:sqlite. Its iterators restart the statement on Node
+ * 22.20 to 24.15 if `next()` is called again after the last row. A generator that has ended runs no code, so it
+ * restarts nothing.
  */
 import type { SQLInputValue, SQLOutputValue, StatementSync } from "node:sqlite"
 

@@ -64,8 +64,8 @@ export const refuseLater = (file: string, lists: AllLists = Lists.all): void => 
 }
 
 /**
- * Refuses a file that is not a destination, or one of a version that this program cannot read. It may lack columns and lists
- * that this program has.
+ * Refuses a file that is not a destination, or one of a version that this program cannot read. It may lack columns and
+ * lists that this program has.
  */
 export const requireReadable = (db: DatabaseSync, lists: AllLists = Lists.all): void => {
   const found = versionOf(db)

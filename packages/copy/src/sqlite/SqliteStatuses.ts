@@ -7,8 +7,8 @@ import type { Sql } from "../sql/SqlStatement.ts"
 import type { Reader } from "../store/Store.ts"
 
 /**
- * The number of different statuses that are counted by name before the most frequent are chosen, so that memory is bounded.
- * Further statuses count as other.
+ * The number of different statuses that are counted by name before the most frequent are chosen, so that memory is
+ * bounded. Further statuses count as other.
  */
 const countedStatuses = 10_000
 

@@ -59,8 +59,8 @@ export const openStore = (
   }))
 
 /**
- * Opens an existing file for maintenance, until the scope closes, for a program that knows these lists. `patience` limits how long
- * {@link Maintenance.wipe} waits for readers.
+ * Opens an existing file for maintenance, until the scope closes, for a program that knows these lists. `patience`
+ * limits how long {@link Maintenance.wipe} waits for readers.
  */
 export const openMaintenance = (
   file: string,
@@ -131,8 +131,8 @@ const locksOf = ({ lock, takeOver, transaction }: SqliteClient, location: string
 }
 
 /**
- * Finds the rows of ids. Lists mostly keep their order between scans, so the rows of a page are mostly adjacent. If all hashes
- * match, one query finds the whole page unchanged.
+ * Finds the rows of ids. Lists mostly keep their order between scans, so the rows of a page are mostly adjacent. If all
+ * hashes match, one query finds the whole page unchanged.
  */
 const find = (db: Database, table: string, lookups: ReadonlyArray<RowLookup>): ReadonlyMap<string, StoredRow> => {
   const rowOf = db.prepare(`SELECT row FROM ${table} WHERE id = ?`)

@@ -18,8 +18,8 @@ export interface BatchMessage {
 }
 
 /**
- * The concatenated texts of a large batch as UTF-8. The buffer is transferred: a copy would take several times its size until
- * the next garbage collection.
+ * The concatenated texts of a large batch as UTF-8. The buffer is transferred: a copy would take several times its size
+ * until the next garbage collection.
  */
 export interface PackedTexts {
   readonly utf8: Uint8Array<ArrayBuffer>

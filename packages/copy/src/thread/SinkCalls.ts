@@ -1,6 +1,6 @@
 /**
- * The messages between a sink in a worker thread and its client: calls of the members of the sink and of what it opens. Members are
- * named by their paths, so a new method of `Sink` needs nothing here, unless it opens a resource.
+ * The messages between a sink in a worker thread and its client: calls of the members of the sink and of what it opens.
+ * Members are named by their paths, so a new method of `Sink` needs nothing here, unless it opens a resource.
  */
 import { Lists } from "@payments/core"
 import { Effect, Predicate, Record } from "effect"

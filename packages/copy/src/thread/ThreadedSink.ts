@@ -1,7 +1,7 @@
 /**
- * A sink in a worker thread (`ServedSink.ts`), so that parsing, comparing, hashing and writing overlap with fetching and
- * checking the next pages. Calls, cancellations and closes are delivered in order, so the sink behaves as one in the calling
- * thread.
+ * A sink in a worker thread (`ServedSink.ts`), so that parsing, comparing, hashing and writing overlap with fetching
+ * and checking the next pages. Calls, cancellations and closes are delivered in order, so the sink behaves as one in
+ * the calling thread.
  */
 import { Effect, Layer, type Scope } from "effect"
 import { Worker } from "node:worker_threads"

@@ -1,6 +1,6 @@
 /**
- * CSV as RFC 4180 defines it, in UTF-8, with a header and CRLF. The typed columns come first, then `raw`, `first_seen_at`,
- * `changed_at` and `missing_since`. Null is an empty field, and empty text is `""`.
+ * CSV as RFC 4180 defines it, in UTF-8, with a header and CRLF. The typed columns come first, then `raw`,
+ * `first_seen_at`, `changed_at` and `missing_since`. Null is an empty field, and empty text is `""`.
  */
 import type { Lists } from "@payments/core"
 import { type Column, layoutOf } from "../../plan/Columns.ts"
