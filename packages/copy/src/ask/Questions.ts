@@ -43,7 +43,6 @@ export interface Question {
   readonly sql: (sum: (column: string) => string, options?: QuestionOptions) => string
 }
 
-/** What a statement of a question selects. */
 interface QuestionOptions {
   /** Whether only one month counts, which is the parameter `$1`. */
   readonly hasMonth?: boolean

@@ -116,7 +116,6 @@ export const previewErasure = Effect.fn("Export.previewErasure")(function*(
 interface FoundRecord {
   /** Undefined for a quarantined record without an id. */
   readonly id: string | undefined
-  /** The number of the criterion. */
   readonly criterion: number
 }
 

@@ -53,7 +53,6 @@ export interface Rewritten extends RedactedCounts {
   readonly words: readonly [from: string, to: string]
 }
 
-/** The state of an unfinished rewrite. */
 const Rewriting = Schema.fromJsonString(Schema.Struct({
   /** The stored form of the earlier rule. */
   from: Schema.NullOr(Schema.String),
@@ -206,7 +205,6 @@ const beginRewrite = (maintenance: Maintenance, rule: PersonalRule): Effect.Effe
     return rewriting
   }))
 
-/** Fails, because a rewrite with another rule or key is not complete. */
 const refuseOtherRewrite = (
   maintenance: Pick<Maintenance, "location">,
   bound: string | undefined,

@@ -72,7 +72,6 @@ const findAdjacent = (query: Query, table: string, next: string, lookups: Readon
     }
   )
 
-/** Looks up the rows by both id and hash. */
 const findScattered = (query: Query, table: string, next: string, lookups: ReadonlyArray<RowLookup>) =>
   Effect.map(
     query(

@@ -148,7 +148,6 @@ const tryAcquire = Effect.fnUntraced(function*(
     : yield* locked(yield* holder)
 })
 
-/** Describes this process for people. */
 const processText = (runner: string | undefined): string =>
   `process ${process.pid} on ${hostname()}${runner === undefined ? "" : ` (runner ${runner})`}`
 

@@ -13,7 +13,6 @@ import type { PostgresUrl } from "./PostgresUrl.ts"
 
 const chunkRows = 5000
 
-/** Opens a snapshot of an existing schema, until the scope closes. */
 export const openSnapshot = (url: PostgresUrl): Effect.Effect<Snapshot, SinkError, Scope.Scope> =>
   Effect.map(Effect.flatMap(settingsOf(url), openSchema), ({ query, reader, schema }) => {
     const db = sqlOver(query, reader.location, schema)

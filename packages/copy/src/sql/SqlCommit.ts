@@ -42,7 +42,6 @@ export interface Counted<A> {
 
 const outdated = { result: "outdated", changes: 0 } as const
 
-/** Writes a commit of a scan. */
 export const write = Effect.fnUntraced(function*(
   db: Sql,
   { bound, generation }: Start,

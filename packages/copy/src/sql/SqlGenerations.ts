@@ -96,7 +96,6 @@ export const beginIn = Effect.fnUntraced(function*(
 /** What a commit knows about the numbers of changes when it starts. */
 export interface Numbering {
   readonly generation: string
-  /** The number of the last change. */
   readonly last: number
   /** The server that wrote the current generation, and this one. Undefined if unknown, and in SQLite. */
   readonly writtenBy: string | undefined

@@ -10,7 +10,6 @@ import type { Reader } from "../store/Store.ts"
 import { readTime, tableIn } from "./SqlDialect.ts"
 import { either, join, quoted, raw, rowOf, schema, type Sql, sql, type Statement, time } from "./SqlStatement.ts"
 
-/** The limits of a step: ids, and row numbers. */
 const [stepIds, stepRows] = [5000, 10_000] as const
 
 /** `contents` reads every row, so each database has a function of its own. */

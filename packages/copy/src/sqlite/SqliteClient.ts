@@ -56,7 +56,6 @@ export interface SqliteClient {
    * another program still reads from the log.
    */
   readonly wipe: Effect.Effect<void, SinkError>
-  /** Runs a step as a transaction that needs no lock of a label. */
   readonly unlockedTransaction: <A>(step: (db: Database) => A) => Effect.Effect<A, SinkError>
 }
 

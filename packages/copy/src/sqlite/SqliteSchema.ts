@@ -190,7 +190,6 @@ const requireOwnTables = (db: DatabaseSync, version: number): void => {
   requireColumns(db, columns)
 }
 
-/** Fails if a recorded table or column of a list is missing. */
 const requireListTables = (db: DatabaseSync, lists: AllLists): void => {
   const recorded = recordedIn(db)
   requireColumns(

@@ -5,7 +5,7 @@ import { Sink, type SinkError } from "../port/Sink.ts"
 import { makeSink } from "../session/SqlSink.ts"
 import { openStore } from "./SqliteStore.ts"
 
-/** A sink that writes these lists into the file. Creates a missing file. */
+/** Creates a missing file. */
 export const layer = (
   file: string,
   lists: ReadonlyArray<Lists.AnyList> = Lists.all

@@ -12,7 +12,6 @@ import { openReader } from "./SqliteStore.ts"
 /** The limits of a step: ids, and characters of texts, so that most texts are freed before they grow old. */
 const [stepIds, stepCharacters] = [5000, 512 * 1024] as const
 
-/** Opens a snapshot of an existing file, until the scope closes. */
 export const openSnapshot = (file: string, location: string): Effect.Effect<Snapshot, SinkError, Scope.Scope> =>
   Effect.map(
     Effect.flatMap(openReader(file, location), (reader) => reader.snapshot),
