@@ -76,7 +76,7 @@ const array = (values: ReadonlyArray<unknown>, type: number): Parameter => {
 export const iso = (column: string): string =>
   `to_char(${column} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS ${column}`
 
-/** Retries of a lost connection. 10 s suffice for a restart of the server; a program must end 15 s after SIGTERM. */
+/** Retries of a lost connection. 10 s suffice for a restart of a server. A program must end within 15 s of SIGTERM. */
 const reconnectSchedule = Schedule.min([Schedule.exponential("10 millis"), Schedule.spaced("500 millis")]).pipe(
   Schedule.jittered,
   Monotonic.upTo("10 seconds")

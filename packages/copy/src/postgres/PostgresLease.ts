@@ -60,7 +60,7 @@ export interface Lease {
   /** A random id of the acquisition. The table's column `holder` describes the process for people instead. */
   readonly owner: string
   readonly epoch: bigint
-  /** The transactions started under the lease. A retried one finds by its number that it was committed. */
+  /** The number of transactions started under the lease. A retried one finds by it that it was committed. */
   transactions: number
   /** The number of the last committed transaction. The server may still commit later ones, but no earlier one. */
   committed: number
