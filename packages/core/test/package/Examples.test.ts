@@ -10,8 +10,9 @@ import { Sandbox, sandboxKey } from "../../../sandbox/src/index.ts"
 const core = join(import.meta.dirname, "../..")
 const root = join(core, "../..")
 
-const within = (folder: string, ending: string) =>
-  readdirSync(folder).filter((name) => name.endsWith(ending)).map((name) => join(folder, name))
+const within = (folder: string, ending: string, recursive = false) =>
+  readdirSync(folder, { recursive, encoding: "utf8" }).filter((name) => name.endsWith(ending))
+    .map((name) => join(folder, name))
 
 const pages = [...within(join(root, "docs"), ".md"), join(core, "README.md")]
 
@@ -21,7 +22,7 @@ const fromDocstring = (file: string) => blocks(readFileSync(file, "utf8").replac
 
 const examples = [
   ...pages.flatMap((file) => blocks(readFileSync(file, "utf8")).map((text) => ({ file, text }))),
-  ...within(join(core, "src"), ".ts").flatMap((file) => fromDocstring(file).map((text) => ({ file, text })))
+  ...within(join(core, "src"), ".ts", true).flatMap((file) => fromDocstring(file).map((text) => ({ file, text })))
 ].map(({ file, text }, index) => ({ name: `${index + 1}-${basename(file).replace(/\.\w+$/, "")}.ts`, file, text }))
 
 const run = (program: string, args: ReadonlyArray<string>, cwd: string, settings: Record<string, string> = {}) =>
