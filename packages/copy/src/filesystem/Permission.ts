@@ -2,13 +2,10 @@
 import { accessSync, constants, statSync } from "node:fs"
 import { dirname, resolve } from "node:path"
 
-/** The system's error codes for a denied access. */
 const denials = new Set<unknown>(["EACCES", "EPERM", "EROFS"])
 
-/** Whether an error code of the file system means that access to a path is denied. */
 export const isDenial = (code: unknown): boolean => denials.has(code)
 
-/** A path that a program uses. */
 export interface PathUse {
   readonly path: string
   readonly isReadOnly?: boolean
@@ -47,13 +44,13 @@ const pathProblem = ({ isReadOnly = false, path }: PathUse): string | undefined 
 
 const exists = (path: string): boolean => statSync(path, { throwIfNoEntry: false }) !== undefined
 
-/** The path's parent folders, from the root down. */
+/** From the root down. */
 const foldersOf = (path: string): ReadonlyArray<string> => {
   const parent = dirname(path)
   return parent === path ? [] : [...foldersOf(parent), parent]
 }
 
-/** Returns the code with which the system denies access, or undefined if it allows access or the path does not exist. */
+/** Returns the code of the denial. Returns undefined if access is allowed or the path does not exist. */
 const denialCode = (path: string, mode: number): string | undefined => {
   try {
     accessSync(path, mode)

@@ -3,7 +3,7 @@ import { lstatSync, readlinkSync, realpathSync } from "node:fs"
 import { basename, dirname, join, resolve } from "node:path"
 
 /**
- * Returns the result of `realpath`, or for a missing file the path that it would have, also if a dangling link
+ * Returns the result of `realpath`. For a missing file, returns the path that it would have, also if a dangling link
  * names it. Throws if the folder does not exist.
  */
 export const realPathOf = (path: string): string => {

@@ -1,8 +1,11 @@
-/** What a program needs from the system, whatever it does: a working folder, files that it may open, processes and threads. */
+/**
+ * Explains that the system lacks what every program needs: a working folder, files that it may open, processes and
+ * threads.
+ */
 
 /**
- * Returns a sentence about what the system lacks, with what to do, if that is why something failed. Only the messages of
- * errors of a thread that could not start have the code, so the message is searched.
+ * Returns what the system lacks and what to do, if that is why something failed. The message is searched, because an
+ * error of a thread that could not start has the code only there.
  */
 export const systemProblem = (error: unknown): string | undefined =>
   error instanceof Error ? problems.find(([pattern]) => pattern.test(error.message))?.[1] : undefined

@@ -5,7 +5,7 @@ import { withOldKey } from "./Counts.ts"
 /** The certificate of a complete scan. */
 export const Certificate = Schema.Struct({
   scan: Schema.Int,
-  /** The times when the scan began and when its last page was committed, UTC. */
+  /** The start of the scan, and the time when its last page was committed, in UTC. */
   startedAt: Schema.String,
   completedAt: Schema.String,
   /** The service returned a null cursor. No other end makes a scan complete (§4.4). */
@@ -13,7 +13,7 @@ export const Certificate = Schema.Struct({
   pages: Schema.Int,
   /** All records, including repeats. */
   records: Schema.Int,
-  /** The number of different ids. */
+  /** Different ids. */
   distinct: Schema.Int,
   repeats: Schema.Int,
   quarantined: Schema.Int,
@@ -26,7 +26,10 @@ export const Certificate = Schema.Struct({
    * forgery.
    */
   digest: Schema.String,
-  /** The rows that the scan did not return, and that stay without a missing mark because they are too many at once; else absent. */
+  /**
+   * Rows that the scan did not return and did not mark missing, because they are too many at once. Absent if there are
+   * none.
+   */
   heldBack: Schema.optionalKey(Schema.Int),
   /** The name of the rule for personal data. Without one, every field is kept. The digest is that of the texts after the rule. */
   rule: Schema.optionalKey(Schema.String)
@@ -37,9 +40,8 @@ export interface Certificate extends Schema.Schema.Type<typeof Certificate> {}
 const Json = Schema.fromJsonString(Certificate)
 
 export const toJson: (certificate: Certificate) => string = Schema.encodeSync(Json)
-/** Decodes a text that {@link toJson} wrote. Returns none for any other text. */
 export const fromJson: (text: string) => Option.Option<Certificate> = Schema.decodeOption(Json)
 
-/** Returns the certificate of a stored scan, or undefined if it has none or its text is invalid. */
+/** Returns undefined if the scan has no certificate or its text is invalid. */
 export const ofScan = (scan: { readonly certificate: string | undefined } | undefined): Certificate | undefined =>
   scan?.certificate === undefined ? undefined : Option.getOrUndefined(fromJson(scan.certificate))

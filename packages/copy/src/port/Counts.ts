@@ -4,7 +4,7 @@ import { Schema, SchemaGetter } from "effect"
 /** Destinations of version 6 and earlier have stored `withoutId` under this key. */
 const oldKey = "nameless"
 
-/** Makes the schema decode stored objects that have `withoutId` under its old key. It encodes the current one. */
+/** Also decodes stored objects that have `withoutId` under its old key. Encodes only the current key. */
 export const withOldKey = <S extends Schema.Struct<{ readonly withoutId: typeof Schema.Int }>>(schema: S) =>
   Schema.Record(Schema.String, Schema.Unknown).pipe(
     Schema.decodeTo(schema, {

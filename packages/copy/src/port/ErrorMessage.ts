@@ -20,7 +20,6 @@ import {
   WrongSetting
 } from "./Sink.ts"
 
-/** The class of each reason. */
 const reasons = {
   Damaged,
   Denied: AccessDenied,
@@ -40,16 +39,14 @@ const reasons = {
   WrongSetting
 } satisfies { readonly [Tag in SinkReason["_tag"]]: new(fields: never) => Extract<SinkReason, { readonly _tag: Tag }> }
 
-/** An error: its location, and the tag and the fields of its reason. */
+/** The reason also has the fields of its class. */
 export interface ErrorMessage {
   readonly location: string
   readonly reason: { readonly _tag: SinkReason["_tag"] }
 }
 
-/** Encodes an error as a message. */
 export const fromError = ({ location, reason }: SinkError): ErrorMessage => ({ location, reason: { ...reason } })
 
-/** Decodes an error. */
 export const toError = ({ location, reason: { _tag, ...fields } }: ErrorMessage): SinkError => {
   const Reason = reasons[_tag] as new(fields: object) => SinkReason // the fields are those of a reason with this tag
   return new SinkError({ location, reason: new Reason(fields) })

@@ -1,7 +1,7 @@
 /**
- * The generations of a destination. A destination that is restored from a backup, or failed over to an older base, gives the
- * numbers of changes again, for other changes. So a number only identifies a change together with the generation in which it
- * was given. Each restored copy begins a generation with a random name of its own, and keeps those before it.
+ * The generations of a destination. After a restore from a backup, or a failover to an older base, a destination gives
+ * the same numbers to other changes. So a number identifies a change only together with its generation. Each restored
+ * copy begins a generation with a random name, and keeps those before it.
  */
 import { randomBytes } from "node:crypto"
 
@@ -22,7 +22,7 @@ export interface Generation {
   readonly reason: GenerationReason
 }
 
-/** The generations of a destination in their order, the current one last. None: the destination has an earlier version. */
+/** The generations of a destination, the current one last. Empty in a destination of an earlier version. */
 export type Lineage = ReadonlyArray<Generation>
 
 /** The number of a change in a generation. Without a generation, that of the destination when the number is used. */
@@ -43,14 +43,12 @@ export interface ChangeRange {
   readonly generation: string | undefined
   /** The highest number of a removed change, or 0. */
   readonly pruned: number
-  /** The highest number of any change so far, or 0. */
+  /** The highest number of any change, or 0. */
   readonly last: number
 }
 
-/** Why nothing is read after a position. */
 export type PositionProblem = "otherGeneration" | "removed" | "beyondLast"
 
-/** Returns the name of a new generation. */
 export const newName = (): string => randomBytes(6).toString("hex")
 
 /** Whether the changes up to the number are the same ones in the current generation. */
@@ -67,7 +65,7 @@ export const isLost = (known: KnownChange, lineage: Lineage, last: number): bool
   return index < 0 || (index === lineage.length - 1 && last < known.seq)
 }
 
-/** Returns the problem of a position, or undefined if the changes after it can be read. */
+/** Returns undefined if the changes after the position can be read. */
 export const problemAt = (
   position: Numbered,
   { last, pruned }: ChangeRange,
@@ -78,7 +76,6 @@ export const problemAt = (
   return position.seq > last ? "beyondLast" : undefined
 }
 
-/** A move of a consumer to a position. */
 export interface PositionMove {
   readonly position: number
   /** The generation of the position. By default the current one, if the stored position is of that one. */
@@ -87,23 +84,22 @@ export interface PositionMove {
   readonly when: "create" | "forward" | "any"
 }
 
-/** The stored position of a consumer. */
 export interface StoredPosition {
   readonly generation: string | undefined
   readonly position: number
 }
 
 /**
- * The verdict about a move of a consumer. `stay`: its position already is what the move asks for, or further. `begin`: the
- * consumer has acknowledged a change that the destination has lost, so a new generation has to begin after the number.
+ * `stay`: the position already is what the move asks for, or further. `begin`: the consumer has acknowledged a change
+ * that the destination has lost, so a new generation has to begin after the number.
  */
 export type MoveVerdict =
   | { readonly _tag: "move" | "stay" | PositionProblem }
   | { readonly _tag: "begin"; readonly after: number }
 
 /**
- * Decides whether a consumer moves. A stored position of an earlier generation was restored with the destination. Its reader may
- * have applied later changes. So it counts only after the reader has said in which generation it stands.
+ * A stored position of an earlier generation was restored with the destination. Its consumer may have applied later
+ * changes, so the position counts only after the consumer has named its generation.
  */
 export const judgeMove = (
   { generation, position, when }: PositionMove,

@@ -8,7 +8,7 @@ export interface ListFreshness {
   readonly list: string
   /** All rows, missing ones included. Exact unless another program has removed rows, which `verify` detects. */
   readonly rows: number
-  /** The exact number of rows that are marked missing. */
+  /** Rows that are marked missing. Exact. */
   readonly missing: number
   /**
    * The records that the last complete full scan has quarantined, or a later one that has quarantined more. Before the first
@@ -35,13 +35,13 @@ export interface ListFreshness {
   } | undefined
   /** The process that has the list's lock, its machine and the start of its lock. Undefined if no process has it. */
   readonly holder: string | undefined
-  /** Why head passes of the list were stopped. */
+  /** Why head passes of the list are stopped. Undefined if they are not. */
   readonly headProblem: string | undefined
-  /** The current generation of the destination. Undefined in a destination of a version without generations. */
+  /** The current one. Undefined in a destination of a version without generations. */
   readonly generation: Generation | undefined
   /** The number of the last change of any list. */
   readonly lastChange: number
-  /** The consumers of changes. Each reads the changes of all lists. */
+  /** Each reads the changes of all lists. */
   readonly consumers: ReadonlyArray<ConsumerState>
 }
 
@@ -68,7 +68,6 @@ export interface ChangeCount {
   readonly changes: number
 }
 
-/** The rows of a list with one status. */
 export interface StatusTotal {
   /** The first {@link longestStatus} characters of the status. Null if a row has none. */
   readonly status: string | null
@@ -77,7 +76,6 @@ export interface StatusTotal {
   readonly sums: { readonly [column: string]: string }
 }
 
-/** The rows of a list by status. */
 export interface StatusTotals {
   /** The most frequent statuses first, at most {@link mostStatuses}. */
   readonly statuses: ReadonlyArray<StatusTotal>
@@ -85,9 +83,8 @@ export interface StatusTotals {
   readonly other: Omit<StatusTotal, "status">
 }
 
-/** The length of a status in characters at which it is cut. Statuses with the same beginning count as one. */
+/** Characters at which a status is cut. Statuses with the same beginning count as one. */
 export const longestStatus = 100
-/** The number of statuses that are counted by name. */
 export const mostStatuses = 20
 
 /** Figures of a list for charts. */

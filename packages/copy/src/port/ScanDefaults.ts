@@ -8,7 +8,7 @@ export const scanDefaults = {
   concurrency: 4,
   /** The share of a list's rows that one scan may mark missing. */
   missingLimit: 0.1,
-  /** So many rows are never held back, whatever their share is, unless the share is 0: a short list would else never lose one. */
+  /** So many rows are never held back, unless the share is 0. Otherwise a short list could never lose a row. */
   missingRows: 3,
   /** What a scan does while another program writes the same list. */
   onLocked: "refuse"

@@ -26,7 +26,9 @@ export interface BatchRecord {
 
 /** Why a record is quarantined. */
 export interface Problem extends RecordProblem {
-  /** The record's text cannot be stored in a row: an existing row with its id stays unchanged, and no new row is inserted. */
+  /**
+   * Whether the text cannot be stored in a row. An existing row with its id stays unchanged, and no row is inserted.
+   */
   readonly isUnstorable?: boolean
 }
 
@@ -115,8 +117,8 @@ export interface ScanProgress extends Counts {
 }
 
 /**
- * Why a scan is a new one, or that it is resumed. `overtaken`: another program has written parts of the list (or for a part,
- * the whole list) since the last scan was interrupted. What that scan has read may be outdated.
+ * Why a scan is a new one, or that it is resumed. `overtaken`: since the last scan was interrupted, another program has
+ * written parts of the list, or for a part the whole list. What that scan has read may be outdated.
  */
 export type ScanStart = "resumed" | "first" | "afterComplete" | "otherRequest" | "overtaken" | "afterFailure"
 
@@ -127,7 +129,7 @@ export interface ScanPreview {
   readonly resumeAt: string | undefined
   readonly progress: ScanProgress
   readonly owner: BoundMerchant
-  /** The columns that `begin` fills before the scan, or undefined if no column has to be filled. */
+  /** The columns that `begin` fills before the scan. Undefined if there are none. */
   readonly filling: Filling | undefined
 }
 
@@ -142,7 +144,7 @@ export interface Filling {
 
 /** An open scan of a list or of a part of one, or an open pass. */
 export interface Session {
-  /** The number of the scan, which increases within a destination. 0 for a pass, which gets one only if it writes. */
+  /** Increases within a destination. 0 for a pass, which gets a number only if it writes. */
   readonly scan: number
   readonly start: ScanStart
   /** {@inheritDoc ScanPreview.resumeAt} */
@@ -182,11 +184,11 @@ export type PassKind = "head" | "window"
 
 /** The stopped head passes of a destination. They stay stopped, in all processes, until {@link resume}. */
 export interface HeadPasses {
-  /** Returns why the head passes of the list are stopped, or undefined if they are not. */
+  /** Returns why they are stopped, or undefined if they are not. */
   readonly problem: (list: Lists.AnyList) => Effect.Effect<string | undefined, SinkError>
-  /** Stops the head passes of a locked list. */
+  /** The list must be locked. */
   readonly stop: (list: Lists.AnyList, problem: string) => Effect.Effect<void, SinkError>
-  /** Allows head passes of a locked list again. */
+  /** The list must be locked. */
   readonly resume: (list: Lists.AnyList) => Effect.Effect<void, SinkError>
 }
 
@@ -201,7 +203,7 @@ export interface ScanRequest {
   readonly source: string
   readonly limit: number
   readonly parameters: { readonly [field: string]: string }
-  /** The part to scan; by default the whole list. */
+  /** By default the whole list. */
   readonly part?: Part | undefined
   /** Members that are ignored when records are compared. If only they differ, the row stays unchanged. */
   readonly ignoredFields?: ReadonlyArray<string> | undefined
@@ -215,7 +217,7 @@ export interface ScanRequest {
 
 /** A destination. */
 export class Sink extends Context.Service<Sink, {
-  /** The location of the destination, for messages. */
+  /** For messages. */
   readonly location: string
   /** Locks the list for this program until the scope closes. */
   readonly lock: (list: Lists.AnyList, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
@@ -228,8 +230,8 @@ export class Sink extends Context.Service<Sink, {
     /** Whether any of these ids has a row in the list. */
     readonly hasAny: (list: Lists.AnyList, ids: ReadonlyArray<string>) => Effect.Effect<boolean, SinkError>
     /**
-     * See `freshnessOf` and `overviewOf` of `Freshness.ts`. Fails if the destination belongs to another source than the given one:
-     * what it has is then not that source's copy.
+     * See `freshnessOf` and `overviewOf` of `Freshness.ts`. Fails if the destination belongs to another source than the
+     * given one.
      */
     readonly freshness: (
       lists: ReadonlyArray<Lists.AnyList>,
@@ -302,7 +304,7 @@ export class OtherSource extends Data.TaggedError("OtherSource")<{ readonly boun
   }
 }
 
-/** Formats a source for a message. A source has one or two addresses, then the account if one is set. */
+/** A source has one or two addresses, then the account if one is set. */
 const described = (source: string): string => {
   const [, addresses, account] = /^(https?:\S+(?: https?:\S+)?) (.+)$/s.exec(source) ?? []
   return addresses === undefined ? source : `${addresses}, account ${account}`
@@ -355,8 +357,8 @@ export class OtherMerchant extends Data.TaggedError("OtherMerchant")<{
    */
   readonly by: "merchantId" | "key" | "race"
   /**
-   * The records that the same run has committed before. None by default. The map still grows while other lists commit pages that
-   * were accepted before. So all errors of a run end up with the same message.
+   * The records that the same run has committed before. None by default. The map still grows while other lists commit
+   * pages that were accepted before, so all errors of a run end up with the same message.
    */
   readonly committed?: ReadonlyMap<string, CommittedRecords> | undefined
 }> {
@@ -446,7 +448,6 @@ export class Unavailable extends Data.TaggedError("Unavailable")<{ readonly code
   }
 }
 
-/** The problem and the remedy for common codes. */
 const outages: { readonly [code: string]: string } = {
   "ECONNREFUSED": "no server listens there. Check host and port",
   "ENOENT": "no server listens on that socket. Check its folder and port",
@@ -478,7 +479,6 @@ export interface Login {
   readonly passwordFrom: "the URL" | "PGPASSWORD" | "the password file"
 }
 
-/** Returns the problem and the remedy for a refused login, or undefined for another code. */
 const loginRemedy = (code: string, { passwordFrom, user, userFrom }: Login): string | undefined => {
   const origin = userFrom === "this system"
     ? "this system's user, because neither the URL nor PGUSER names one"

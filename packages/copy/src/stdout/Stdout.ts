@@ -35,7 +35,10 @@ const lengthOfFile = (): number | undefined => {
   }
 }
 
-/** The length in bytes of the file that stdout is. Undefined if it is none, or without {@link layerProcess}. */
+/**
+ * The length in bytes of the file that stdout is written to. Undefined if stdout is no file, or without
+ * {@link layerProcess}.
+ */
 export const fileLength = Effect.map(Writer, (write) => write === writeToFile ? lengthOfFile() : undefined)
 
 const writeToStream: Write = (text) =>
@@ -63,8 +66,8 @@ const writeToFile: Write = (text) =>
   })
 
 /**
- * Fails after the event of an error: on other errors than a closed pipe, it ends the process (`handleOutputErrors`). The first
- * error closes the stream, and later writes fail with it too.
+ * Fails after the event of the error. Unless the pipe was closed, the event ends the process (`handleOutputErrors`).
+ * The first error closes the stream, and later writes fail with it too.
  */
 const resumeAfterEvent = (
   error: unknown,

@@ -12,9 +12,9 @@ export type Field = string | number | bigint | null | undefined
 const needsQuotes = /^$|[",\u0000-\u001f\u007f-\u009f\u2028\u2029]|^\s|\s$/
 
 /**
- * The places where a spreadsheet starts a formula: before `=`, `+`, `-`, `@` (also their full-width forms) or a tab at the
- * start of the text or of one of its lines, and before CR or LF at the start of the text. JSON text needs no escape: it has
- * no line breaks and starts with a bracket.
+ * The places where a spreadsheet starts a formula. At the start of the text or of a line: before `=`, `+`, `-`, `@`,
+ * their full-width forms or a tab. At the start of the text: also before CR or LF. JSON text needs no escape: it has no
+ * line breaks and starts with a bracket.
  * https://owasp.org/www-community/attacks/CSV_Injection
  */
 const formulaStart = /(?<![^])(?=[\r\n])|(?<=(?<![^])|[\r\n])(?=[=+\-@\t＝＋－＠])/g

@@ -21,13 +21,12 @@ export const namesForLogs = (undocumented: Undocumented, isSecret: IsSecret): Un
 
 const other = "(other)"
 
-/** Returns the name as a destination stores it: text that may be a value, such as an address or a long number, is hidden. */
+/** Hides a name that may be a value, such as an address or a long number, before a destination stores it. */
 export const storedName = (name: string): string =>
   /^[A-Za-z_]\w{0,63}$/.test(name) && !/\d{4}/.test(name) ? name : other
 
-/** Counts all names that may not be shown under `(other)`. */
 const hideNames = (undocumented: Undocumented, isShown: (path: string) => boolean): Undocumented => {
-  // A service may use names that every object inherits, such as `constructor`, so the counts are no members of an object.
+  // A service may use names that every object inherits, such as `constructor`, so the counts are in a map.
   const shown = new Map<string, number>()
   for (const [path, times] of Object.entries(undocumented)) {
     const name = path !== other && isShown(path) ? path : other
@@ -40,7 +39,6 @@ const hideNames = (undocumented: Undocumented, isShown: (path: string) => boolea
 const looksLikeIdentifier = (name: string): boolean =>
   /^[a-z](?:_?[A-Za-z0-9])*$/.test(name) && name.length <= 40 && !/\d{4}/.test(name)
 
-/** How many fields a message names. */
 const mostFields = 5
 
 /** Returns the first of the fields that logs may contain, and how many more there are. */

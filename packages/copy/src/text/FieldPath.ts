@@ -10,7 +10,6 @@ export interface FieldPath {
   readonly names: ReadonlyArray<string>
   /** The path in the header of a table or of CSV. */
   readonly header: string
-  /** Whether a name is in double quotes. */
   readonly isQuoted: boolean
 }
 
@@ -65,7 +64,7 @@ export const readPaths = (text: string): ReadonlyArray<FieldPath> | undefined =>
   }
 }
 
-/** Compares names without regard to case, `_`, `-` and the separator of paths: `customer_details_name`. */
+/** Ignores case, `_`, `-` and the separator of paths: `customer_details_name`. */
 const normalized = (path: string): string => path.replaceAll(/[._-]/g, "").toLowerCase()
 
 /** Returns the documented path that this one probably means, if it is neither documented nor quoted. */

@@ -1,7 +1,6 @@
 /** Suggestions for a mistyped name. */
 import { distance } from "fastest-levenshtein"
 
-/** The most edits between a mistyped name and a suggestion. */
 const mostEdits = 2
 
 /** The fewest letters of a beginning that suggests a name. */
