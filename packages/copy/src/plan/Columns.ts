@@ -7,14 +7,12 @@ import { compareNumbers, Lists, membersOf } from "@payments/core"
 import { String } from "effect"
 import { storedName } from "../text/FieldNames.ts"
 
-/** A typed column. */
 export interface Column {
   readonly name: string
   readonly kind: Lists.FieldMeaning["kind"]
   readonly path: Lists.FieldMeaning["path"]
 }
 
-/** A column of a list's table, as the destination has recorded it. */
 export interface RecordedColumn {
   /** The list's name, as on the command line. */
   readonly list: string
@@ -25,16 +23,14 @@ export interface RecordedColumn {
   readonly unfilledFrom: number | undefined
 }
 
-/** Returns the name of a list's table. */
 export const tableOf = (list: Lists.AnyList): string => String.camelToSnake(list.name)
 
-/** The value of a column. */
 export type Cell = string | number | null
 
 /** The mapping of a list's records to rows. */
 export interface Layout {
   readonly table: string
-  /** All columns, `id` first. */
+  /** `id` first. */
   readonly columns: ReadonlyArray<Column>
   readonly amounts: ReadonlyArray<Column>
   /** Returns the paths of a record's undocumented fields. A path that does not look like a name is replaced by `(other)`. */
@@ -43,7 +39,6 @@ export interface Layout {
 
 const layouts = new Map<Lists.AnyList, Layout>()
 
-/** Returns the layout of a list. */
 export const layoutOf = (list: Lists.AnyList): Layout => {
   const known = layouts.get(list)
   if (known !== undefined) return known
@@ -85,15 +80,15 @@ const undocumentedFields = (columns: ReadonlyArray<Column>) => {
 
 const none: ReadonlyArray<string> = []
 
-/** Returns the columns of a list, `id` first, in the document's order. */
+/** In the document's order, `id` first. */
 export const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> =>
   Lists.fieldMeanings(list).map(({ kind, path }) => ({ name: path.map(String.camelToSnake).join("_"), kind, path }))
 
-/** Returns a record's value for a column: null if the field is absent, null or of another type. */
+/** Returns null if the field is absent, null or of another type. */
 export const valueOf = (column: Column, record: unknown): Cell => cellOf(column.kind, fieldOf(column, record))
 
 /**
- * Returns a record's cells in the order of the columns, and the number of cells with replaced characters. Not every database
+ * Returns the cells in the order of the columns, and the number of cells with replaced characters. Not every database
  * can store all characters.
  */
 export const cellsOf = (
@@ -121,7 +116,7 @@ const cellOf = (kind: Column["kind"], value: unknown): Cell => {
   }
 }
 
-/** Returns the values of a record's amount columns, with NaN for null. */
+/** With NaN for null. */
 export const amountsOf = ({ amounts }: Layout, record: unknown): ReadonlyArray<number> =>
   amounts.map((column) => {
     const value = valueOf(column, record)
@@ -129,9 +124,8 @@ export const amountsOf = ({ amounts }: Layout, record: unknown): ReadonlyArray<n
   })
 
 /**
- * Returns the record for columns and sums, in which each amount that parsing has rounded to an integer
- * (`9007199254740990.6`) is null. A record with such an amount does not decode, so it is quarantined. `text` is the record's
- * exact text.
+ * Returns the record for columns and sums. An amount that parsing has rounded to an integer (`9007199254740990.6`) is
+ * null in it. A record with such an amount does not decode, so it is quarantined. `text` is the record's exact text.
  */
 export const withoutRoundedAmounts = ({ amounts }: Layout, record: unknown, text: string): unknown => {
   if (typeof record !== "object" || record === null || Array.isArray(record)) return record

@@ -10,20 +10,17 @@ import { amountsOf, type Cell, cellsOf, type Layout, withoutRoundedAmounts } fro
 import type { RowSet } from "./RowSet.ts"
 import { RunningTotals, type ScanTotals } from "./ScanTotals.ts"
 
-/** A record whose row is looked up, and the content hash of its text. */
 export interface RowLookup {
   readonly id: string
   readonly hash: string
 }
 
-/** A stored row. */
 export interface StoredRow {
   readonly row: number
   readonly hash: string
   readonly missing: boolean
 }
 
-/** A row to write, with all columns. */
 export interface RowWrite {
   readonly row: number
   readonly id: string
@@ -34,7 +31,6 @@ export interface RowWrite {
   readonly isNew: boolean
 }
 
-/** An entry for `changes`. */
 export interface Change {
   readonly kind: "insert" | "update" | "returned"
   readonly id: string
@@ -44,7 +40,6 @@ export interface Change {
   readonly after: string
 }
 
-/** A record that did not decode. */
 export interface Quarantined {
   readonly id: string | undefined
   readonly path: string
@@ -52,7 +47,6 @@ export interface Quarantined {
   readonly raw: string
 }
 
-/** The writes of a batch, for a store. */
 export interface Plan {
   readonly writes: ReadonlyArray<RowWrite>
   /** The numbers of rows that are no longer missing. */
@@ -62,31 +56,28 @@ export interface Plan {
   readonly totals: ScanTotals
 }
 
-/** The input of a plan. */
 export interface PlanInput {
   readonly layout: Layout
   /** Members that are ignored when records are compared. */
   readonly ignored: ReadonlySet<string>
-  /** The kinds of changes to emit. The first load of a list emits none, and `insert` needs an earlier complete scan. */
+  /** The first load of a list emits none, and `insert` needs an earlier complete scan. */
   readonly emitChanges: { readonly inserts: boolean; readonly updates: boolean }
   readonly totals: ScanTotals
-  /** The rows that the scan has seen. Planning adds the rows of the batch. */
+  /** Planning adds the rows of the batch. */
   readonly seen: RowSet
   /** The first unused row number. */
   readonly nextRow: number
   readonly records: ReadonlyArray<HashedRecord>
-  /** The stored rows of the records, by id. */
+  /** By id. */
   readonly stored: ReadonlyMap<string, StoredRow>
   /** The texts of the {@link differingRows}, by row number. */
   readonly texts: ReadonlyMap<number, string>
 }
 
-/** A record of a batch, and the content hash of its text. */
 export interface HashedRecord extends BatchRecord {
   readonly hash: string
 }
 
-/** Returns the record with its content hash. */
 export const hashed = ({ amounts, id, problem, text }: BatchRecord): HashedRecord => ({
   id,
   text,
@@ -95,10 +86,10 @@ export const hashed = ({ amounts, id, problem, text }: BatchRecord): HashedRecor
   hash: contentHash(text)
 })
 
-/** Returns the content hash of a record's exact text: SHA-256, in hex. */
+/** SHA-256 of the record's exact text, in hex. */
 export const contentHash = (text: string): string => crypto.hash("sha256", text)
 
-/** Returns the rows to look up for records, one for each id. */
+/** One for each id. */
 export const lookupsOf = (records: ReadonlyArray<HashedRecord>): ReadonlyArray<RowLookup> => {
   const lookups = new Map<string, RowLookup>()
   for (const { hash, id } of records) if (id !== undefined) lookups.set(id, { id, hash })
@@ -118,17 +109,15 @@ export const differingRows = (
   return [...rows]
 }
 
-/** A row that this batch has changed. */
 interface Changed extends StoredRow {
   readonly text: string | undefined
 }
 
-/** What is planned so far. */
 interface PlanState {
   readonly input: PlanInput
   readonly counts: { -readonly [Name in keyof ScanTotals["counts"]]: ScanTotals["counts"][Name] }
   readonly running: RunningTotals
-  /** The rows that this batch has changed, by id. */
+  /** By id. */
   readonly changed: Map<string, Changed>
   readonly writes: Map<number, RowWrite>
   readonly reappeared: Set<number>
@@ -138,7 +127,6 @@ interface PlanState {
   replaced: number
 }
 
-/** Plans a batch. */
 export const plan = (input: PlanInput): Plan => {
   const { totals } = input
   const state: PlanState = {
@@ -201,7 +189,7 @@ const planInsert = (state: PlanState, record: RecordWithId): void => {
   if (input.emitChanges.inserts) changes.push({ kind: "insert", id, fields: [], before: undefined, after: text })
 }
 
-/** Plans a record that has a row. `text` is that of the row; undefined only if it equals the record's text. */
+/** `text` is that of the row. It is undefined only if it equals the record's text. */
 const planRow = (state: PlanState, record: RecordWithId, row: StoredRow, text: string | undefined): void => {
   const { changed, changes, counts, input: { emitChanges, ignored, layout, seen }, running } = state
   const { id } = record
@@ -244,7 +232,6 @@ const planWrite = (state: PlanState, { hash, id, problem, text }: RecordWithId, 
   writes.set(row, { row, id, cells, raw: text, hash, isNew: !stored.has(id) })
 }
 
-/** Returns the amounts of a stored text. */
 export const amountsOfText = (layout: Layout, text = "null"): ReadonlyArray<number> =>
   amountsOf(layout, withoutRoundedAmounts(layout, parseText(text), text))
 

@@ -1,10 +1,8 @@
 /** A set of row numbers, in pieces that are stored separately. The set of a million rows has 122 pieces of 1 KiB. */
 
-/** Rows per piece. */
 const pieceRows = 8192
 const pieceBytes = pieceRows / 8
 
-/** Returns the index of the piece that a row belongs to. */
 export const pieceOf = (row: number): number => Math.floor(row / pieceRows)
 
 /** A piece has a bit for each row from `index × 8192` on, starting with the lowest bit of the first byte. */
@@ -34,7 +32,7 @@ export class RowSet {
     return this.#size
   }
 
-  /** The highest row, or -1 if the set is empty. */
+  /** -1 if the set is empty. */
   get highest(): number {
     for (const index of [...this.#pieces.keys()].toSorted((left, right) => right - left)) {
       const byte = this.#pieces.get(index)?.findLastIndex((bits) => bits !== 0) ?? -1
@@ -48,7 +46,7 @@ export class RowSet {
     return piece !== undefined && ((piece[(row % pieceRows) >> 3] ?? 0) & (1 << (row & 7))) !== 0
   }
 
-  /** Adds a row. Returns whether the set did not have it. */
+  /** Returns whether the set did not have the row. */
   add(row: number): boolean {
     const index = pieceOf(row)
     let piece = this.#pieces.get(index)
@@ -80,7 +78,6 @@ export class RowSet {
     this.#added = []
   }
 
-  /** Whether the sets have a row in common. */
   intersects(other: RowSet): boolean {
     for (const [index, piece] of this.#pieces) {
       const otherPiece = other.#pieces.get(index)

@@ -8,7 +8,6 @@ import { Counts } from "../port/Counts.ts"
 import { type Batch, Damaged, type ScanProgress, SinkError } from "../port/Sink.ts"
 import type { Column } from "./Columns.ts"
 
-/** The totals of a scan. */
 export const ScanTotals = Schema.Struct({
   counts: Counts,
   /** The exact sums of the amount columns over the seen rows, by column. */
@@ -20,10 +19,8 @@ export const ScanTotals = Schema.Struct({
   /** The number of texts in which characters were replaced because a typed column cannot store them. `raw` is exact. */
   replaced: Schema.Int
 })
-/** {@inheritDoc ScanTotals} */
 export interface ScanTotals extends Schema.Schema.Type<typeof ScanTotals> {}
 
-/** The totals of a scan that has read nothing. */
 export const none: ScanTotals = {
   counts: {
     pages: 0,
@@ -45,10 +42,9 @@ export const none: ScanTotals = {
 const Json = Schema.fromJsonString(ScanTotals)
 
 export const toJson: (totals: ScanTotals) => string = Schema.encodeSync(Json)
-/** Decodes a text that {@link toJson} wrote. Returns none for any other text. */
 export const fromJson: (text: string) => Option.Option<ScanTotals> = Schema.decodeOption(Json)
 
-/** Returns the totals of a stored scan. Fails if their text is invalid. */
+/** Fails if the text is invalid. */
 export const ofScan = (
   { location }: { readonly location: string },
   { scan, totals }: { readonly scan: number; readonly totals: string }
@@ -69,17 +65,15 @@ export const hasWritten = ({ counts: { inserted, returned, updated } }: ScanTota
 export const hasRestarted = ({ counts: { inserted, withoutId, records, unchanged, updated } }: ScanTotals): boolean =>
   inserted + updated + unchanged + withoutId > records
 
-/** The maximum number of paths that are counted by name, because a service may invent any number of field names. */
+/** More paths are counted as `(other)`, because a service may invent any number of field names. */
 const maxPaths = 100
 const otherPaths = "(other)"
 
-/** Adds records with an undocumented field to the counts. */
 export const countPath = (counts: Map<string, number>, path: string, records: number): void => {
   const name = counts.has(path) || counts.size < maxPaths ? path : otherPaths
   counts.set(name, (counts.get(name) ?? 0) + records)
 }
 
-/** Returns the counts of a scan plus those of a batch. */
 export const addPaths = (
   counts: { readonly [path: string]: number },
   batch: ReadonlyMap<string, number>
@@ -90,7 +84,6 @@ export const addPaths = (
   return Object.fromEntries(sum)
 }
 
-/** Returns the totals with the pages of a batch and their undocumented fields. */
 export const withPages = (totals: ScanTotals, batch: Pick<Batch, "pages" | "undocumented">): ScanTotals => ({
   ...totals,
   counts: { ...totals.counts, pages: totals.counts.pages + batch.pages },
@@ -135,7 +128,6 @@ export class RunningTotals {
     this.#count(hash, amounts, 1)
   }
 
-  /** Reverts an {@link add}. */
   remove(hash: string, amounts: ReadonlyArray<number>): void {
     this.#count(hash, amounts, -1)
   }
@@ -145,7 +137,6 @@ export class RunningTotals {
     return this.#digest
   }
 
-  /** The sums by column. */
   get sums(): ScanTotals["sums"] {
     return Object.fromEntries(this.#sums.map(({ name, pending, sum }) => [name, sum + BigInt(pending)]))
   }
@@ -177,7 +168,6 @@ export class RunningTotals {
   }
 }
 
-/** Formats the digest as hex. */
 export const digestText = (digest: bigint): string => digest.toString(16).padStart(32, "0")
 
 /** Makes the certificate of a scan that reached the null cursor. */

@@ -5,16 +5,14 @@
  */
 import { Lists } from "@payments/core"
 
-/** Whom or what a field identifies, by the list's name and the field's path. */
+/** By the list's name and the field's path. */
 export type Classes = { readonly [field: string]: Lists.FieldMeaning["identifies"] }
 
-/** Returns the field's name in a table of classes. */
 export const classKey = (list: Lists.AnyList, path: ReadonlyArray<string>): string => `${list.label} ${path.join(".")}`
 
 const sorted = (entries: ReadonlyArray<readonly [string, Classes[string]]>): Classes =>
   Object.fromEntries(entries.toSorted(([one], [other]) => one < other ? -1 : 1))
 
-/** The table of this program. */
 export const currentClasses: Classes = sorted(
   Lists.all.flatMap((list) =>
     Lists.fieldMeanings(list).map(({ identifies, path }) => [classKey(list, path), identifies] as const)
@@ -56,5 +54,4 @@ export const firstClasses: Classes = sorted(
   )
 )
 
-/** Whether this program's table is the first one. */
 export const isFirstTable: boolean = JSON.stringify(currentClasses) === JSON.stringify(firstClasses)

@@ -22,15 +22,14 @@ export interface Redactor {
     readonly isErased?: boolean
   }
   /**
-   * The same, but a value that is left out only because it is undocumented stays. A record is checked with these values: an
-   * amount of a wrong type has to be reported, although the rule leaves it out.
+   * The same, but values that are left out only because they are undocumented stay. Records are checked with these
+   * values: an amount of a wrong type has to be reported, although the rule leaves it out.
    */
   readonly redactDocumented: (text: string) => RedactedText
 }
 
 const same = (text: string): RedactedText => ({ text, held: undefined })
 
-/** Changes no text. */
 export const unchanged: Redactor = { redact: same, redactDocumented: same }
 
 /** What a scan, a pass or a comparison knows about personal data. */
@@ -38,15 +37,15 @@ export interface OpenPersonal {
   /** What the commits compare. Undefined for a destination that stores nothing. */
   readonly binding: PersonalBinding | undefined
   /**
-   * Returns what applies to the list's records: the rule, and the rule of erasures too if a record is on the suppression list,
-   * because the service returns erased records again.
+   * Returns what applies to the list's records: the rule, and the rule of erasures for records on the suppression list.
+   * The service returns erased records again.
    */
   readonly redactorOf: (list: Lists.AnyList) => Redactor
 }
 
 /**
- * Reads the state of a destination. Fails if it has another rule, if a rewrite is not complete, or if the key of its suppression
- * list is not the given one.
+ * Reads the state of a destination. Fails if its rule or the key of its suppression list is another one, or if a
+ * rewrite is not complete.
  */
 export const openPersonal = (
   destination: { readonly location: string; readonly personal: Effect.Effect<PersonalState, SinkError> | undefined },

@@ -18,7 +18,7 @@ export type FieldAction = "keep" | "omit" | "pseudonymize"
 /** What happens to fields that the API's document does not have. `hold` leaves them out, and reports them for a decision. */
 export type Undocumented = "keep" | "omit" | "hold"
 
-/** A rule. */
+/** A rule for personal data. */
 export interface PersonalRule {
   /** What happens to the documented fields that identify a person. */
   readonly preset: FieldAction
@@ -29,23 +29,18 @@ export interface PersonalRule {
   readonly key: Redacted.Redacted<Uint8Array> | undefined
 }
 
-/** A rule without its key. */
 export type RuleSettings = Pick<PersonalRule, "preset" | "fields" | "undocumented">
 
 /** Keeps every field. */
 export const keepAll: PersonalRule = { preset: "keep", fields: {}, undocumented: "keep", key: undefined }
 
-/** A record's text after a rule. */
 export interface RedactedText {
   readonly text: string
   /** The path of the first undocumented field that was left out for a decision. A record that is no object has the path "". */
   readonly held: string | undefined
 }
 
-/**
- * Returns the function that applies the rule to texts of the list's records. It returns the same text if nothing changes.
- * The text must be valid JSON.
- */
+/** The function returns the same text if nothing changes. Its text must be valid JSON. */
 export const redactorOf = (list: Lists.AnyList, rule: PersonalRule): (text: string) => RedactedText => {
   if (keepsAll(rule)) return (text) => ({ text, held: undefined })
   const root = nodeOf(list, rule)
@@ -56,7 +51,6 @@ export const redactorOf = (list: Lists.AnyList, rule: PersonalRule): (text: stri
   }
 }
 
-/** Whether the rule changes nothing. */
 export const keepsAll = ({ fields, preset, undocumented }: RuleSettings): boolean =>
   preset === "keep" && undocumented === "keep" && Object.values(fields).every((action) => action === "keep")
 
@@ -80,7 +74,6 @@ interface Branch {
   readonly members: Map<string, Leaf | Branch>
   /** The action of all other members, and of a value that is no object. */
   readonly other: NodeAction
-  /** Whether null is kept. */
   readonly keepsNull: boolean
 }
 
@@ -132,7 +125,6 @@ const leafAfter = ({ action, kind, other, path }: Leaf, value: string, state: St
 /** How the JSON text of a value of each kind starts. */
 const starts = { text: /^"/, integer: /^[-\d]/, boolean: /^[tf]/ }
 
-/** Applies an action to the value at a path. */
 const valueAfter = (action: NodeAction, path: string, value: string, state: State): string | undefined => {
   switch (action) {
     case "keep":
@@ -161,7 +153,6 @@ const stringIn = (value: string): string => {
   return decoded.isWellFormed() ? decoded : JSON.stringify(decoded)
 }
 
-/** Returns what the rule does with the list's fields. */
 const nodeOf = (list: Lists.AnyList, rule: PersonalRule): Branch => {
   const root: Branch = { path: "", members: new Map(), other: rule.undocumented, keepsNull: false }
   for (const meaning of Lists.fieldMeanings(list)) {
@@ -200,7 +191,6 @@ const explicitAction = (
 ): FieldAction | undefined =>
   field === "id" ? undefined : inner === undefined ? fields[field] : fields[childPath(field, inner)] ?? fields[field]
 
-/** Returns what the rule does with values of a documented field. */
 export const actionOf = (rule: Pick<PersonalRule, "preset" | "fields">, field: Lists.FieldMeaning): FieldAction =>
   explicitAction(rule, field) ?? (field.identifies === "person" ? rule.preset : "keep")
 

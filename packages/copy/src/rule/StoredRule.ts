@@ -1,6 +1,6 @@
 /**
- * The rule for personal data that a destination stores, and how it differs from a rule of this program: in its settings, and in
- * the classes of the fields under which its texts were written.
+ * The rule for personal data that a destination stores. It can differ from a rule of this program in its settings, and
+ * in the table of classes under which its texts were written.
  */
 import { Lists } from "@payments/core"
 import { Option, Schema } from "effect"
@@ -19,7 +19,6 @@ import {
   type Undocumented
 } from "./Rule.ts"
 
-/** A rule as a destination stores it. */
 const StoredRule = Schema.Struct({
   /** Version 2 has a table of classes. Programs that know only version 1 refuse it. */
   version: Schema.Literals([1, 2]),
@@ -45,7 +44,7 @@ const parseStored = (stored: string | undefined): StoredRule | undefined =>
 export const keepText = "keep"
 const storedKeep: StoredRule = { version: 1, preset: "keep", undocumented: "keep", fields: {}, documented: {} }
 
-/** Returns the rule as a destination stores it: the same text for the same rule. It contains no key. */
+/** The same rule has the same text. It contains no key. */
 export const toStored = (rule: PersonalRule): string => textOf(storedOf(keepsAll(rule) ? keepAll : rule))
 
 const textOf = (stored: StoredRule): string =>
@@ -54,7 +53,7 @@ const textOf = (stored: StoredRule): string =>
 const storedOf = (rule: PersonalRule): StoredRule =>
   storedWith(rule, hasPseudonyms(rule) && rule.key !== undefined ? keyCheck(rule.key) : undefined)
 
-/** Returns the stored form of a rule, under this program's table of classes. The order of its members is part of the text. */
+/** With this program's table of classes. The order of the members is part of the text. */
 const storedWith = (rule: RuleSettings, key: string | undefined): StoredRule => ({
   version: isFirstTable ? 1 : 2,
   preset: rule.preset,
@@ -84,7 +83,7 @@ export const hasPseudonyms = (rule: PersonalRule): boolean =>
 
 const classesOf = ({ classes = firstClasses }: StoredRule): Classes => classes
 
-/** A documented field of a list, and what a stored rule and a rule of this program do with it. */
+/** What a stored rule (`before`) and a rule of this program (`after`) do with a documented field. */
 interface ComparedField {
   readonly path: string
   /** Undefined if the field was not documented when the rule was stored. */
@@ -92,7 +91,6 @@ interface ComparedField {
   readonly after: FieldAction
 }
 
-/** Returns what happens to the documented fields of a list. */
 const comparedFields = (before: StoredRule, after: StoredRule, list: Lists.AnyList): ReadonlyArray<ComparedField> =>
   Lists.fieldMeanings(list).map((meaning) => {
     const identifies = classesOf(before)[classKey(list, meaning.path)]
@@ -104,9 +102,8 @@ const comparedFields = (before: StoredRule, after: StoredRule, list: Lists.AnyLi
   })
 
 /**
- * Whether a destination that was filled by the stored rule has nothing that the other rule would not keep. `stored` is undefined
- * for a destination without a rule. A field that was undocumented then, and that the stored rule did not keep, may have any
- * action now.
+ * Whether a destination that the stored rule has filled has nothing that the other rule would not keep. `stored` is
+ * undefined for a destination without a rule. A field that was undocumented and not kept may have any action.
  */
 export const isSame = (stored: string | undefined, rule: PersonalRule): boolean => {
   const before = parseStored(stored)
@@ -125,15 +122,14 @@ const isSameStored = (before: StoredRule, after: StoredRule): boolean =>
     name in currentClasses
   )
 
-/** Whether two rules differ at most in the classes of fields. */
 const hasSameSettings = (before: StoredRule, after: StoredRule): boolean =>
   before.preset === after.preset && before.undocumented === after.undocumented &&
   JSON.stringify(sorted(before.fields)) === JSON.stringify(after.fields) &&
   (before.key === after.key || !Object.values(before.documented).includes("pseudonymize"))
 
 /**
- * Returns the fields that the stored rule kept, because the table of classes was another one, and that the rule with the same
- * settings does not keep now; none if the settings differ.
+ * Returns the fields that the stored rule kept only because of its table of classes, and that the same settings do not
+ * keep now. Returns none if the settings differ.
  */
 export const reclassifiedFields = (stored: string | undefined, rule: PersonalRule): ReadonlyArray<string> => {
   const before = parseStored(stored)
@@ -160,8 +156,8 @@ const differingPaths = (
 ): ReadonlyArray<string> => [...new Set(Lists.all.flatMap((list) => fieldsOf(list).map(({ path }) => path)))]
 
 /**
- * Returns the stored rule, as in the databases, with this program's table of classes; or the same text if a rewrite has to carry
- * that table out first, or if a later program stored the rule.
+ * Returns the stored rule with this program's table of classes. Returns the same text if a rewrite has to carry that
+ * table out first, or if a later program stored the rule.
  */
 export const withCurrentClasses = (stored: string | undefined): string | undefined => {
   const before = parseStored(stored)
@@ -195,8 +191,8 @@ export const betweenRules = (stored: string | undefined, rule: PersonalRule, lis
 }
 
 /**
- * The rule of erasures under the table of classes of a stored rule: it changes no text of a record that was erased under that
- * table. Undefined if erasures leave out the same fields now.
+ * The rule of erasures under the table of classes of a stored rule. It changes no text of a record that was erased
+ * under that table. Undefined if erasures leave out the same fields now.
  */
 export const earlierErasureRule = (stored: string | undefined, list: Lists.AnyList): PersonalRule | undefined => {
   const before = parseStored(stored)
@@ -222,7 +218,10 @@ export interface FieldChange {
   readonly to: FieldAction | Undocumented
 }
 
-/** Returns the fields for which the rule has another action than the stored rule; none if a later program stored that. */
+/**
+ * Returns the fields for which the rule has another action than the stored rule. Returns none if a later program stored
+ * that one.
+ */
 export const fieldChanges = (
   stored: string | undefined,
   rule: PersonalRule
@@ -256,7 +255,7 @@ export const keyCheckIn = (stored: string | undefined): string | undefined => pa
 /** A stored rule for people who read a copy, without the check value of its key. */
 export type ShownRule = { readonly name: string } & Pick<StoredRule, "preset" | "undocumented" | "fields">
 
-/** Returns a stored rule for people, or undefined if it keeps every field, or if a later program wrote it. */
+/** Returns undefined if the rule keeps every field, or if a later program wrote it. */
 export const shownRule = (stored: string | undefined): ShownRule | undefined => {
   const rule = parseStored(stored)
   if (rule === undefined || keepsAll(rule)) return undefined

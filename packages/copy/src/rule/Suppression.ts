@@ -14,10 +14,10 @@ export interface Criterion {
 
 type Key = Redacted.Redacted<Uint8Array>
 
-/** Returns the hash of a criterion: the same for the same key. */
+/** The same key gives the same hash. */
 export const hashOf = (key: Key, { kind, value }: Criterion): string => hashOfText(key, kind, Redacted.value(value))
 
-/** Returns the hash of one record: lists may have records with the same id. */
+/** Lists may have records with the same id. */
 export const hashOfRecord = (key: Key, list: Lists.AnyList, id: string): string =>
   hashOfText(key, "record", `${list.label}\0${id}`)
 
@@ -69,7 +69,7 @@ interface Identifier {
   readonly value: string
 }
 
-/** Returns what identifies a customer or the record: every occurrence of a repeated name. Numbers are compared as their text. */
+/** Every occurrence of a repeated name counts. Numbers are compared as their text. */
 const identifiersIn = (list: Lists.AnyList, text: string): ReadonlyArray<Identifier> => {
   const found: Array<Identifier> = []
   const fields = identifierFields(list)
@@ -104,7 +104,6 @@ interface IdentifierFields {
 
 const known = new Map<Lists.AnyList, IdentifierFields>()
 
-/** Returns the documented fields of a list that identify a customer or the record. */
 const identifierFields = (list: Lists.AnyList): IdentifierFields => {
   const earlier = known.get(list)
   if (earlier !== undefined) return earlier

@@ -74,7 +74,6 @@ const meanings: { readonly [Name in Lists.ListName]: Meanings<Lists.ItemOf<Name>
   }
 }
 
-/** Returns the meaning of a documented field of a list. */
 export const meaningOf = (list: Lists.AnyList, [field, inner]: Lists.FieldMeaning["path"]): string => {
   const ofList: { readonly [field: string]: string | { readonly [inner: string]: string } } = meanings[list.name]
   const found = ofList[field] ?? ""

@@ -3,9 +3,8 @@ import type { ExcerptColumn } from "./QueryMessages.ts"
 
 /** The SQL of a database. */
 export interface Dialect {
-  /** Returns the exact sum of a column of integers. */
   readonly exactSum: (column: string) => string
-  /** Returns the condition that a text contains another one, in upper or lower case. */
+  /** Returns the condition that a text contains another one, without regard to case. */
   readonly contains: (text: string, part: string) => string
   /** Returns a text with which a column is compared, so that the order is that of the bytes. */
   readonly inByteOrder: (text: string) => string
@@ -15,8 +14,8 @@ export interface Dialect {
 
 /** SQLite's, with the functions of `SqliteQuery.ts`. */
 export const sqliteDialect: Dialect = {
-  // With `exact_sum`, Node would keep some 90 bytes for each value until the statement ends, so a question about ten million
-  // records would need more memory than a query may.
+  // With `exact_sum`, Node would keep some 90 bytes for each value until the statement ends. A question about ten
+  // million records would then need more memory than a query may.
   exactSum: (column) => `from_halves(sum(${column} >> 32), sum(${column} & ${2 ** 32 - 1}))`,
   // `lower` folds the case of ASCII letters only. It is much faster than `folded`, so it folds the texts of only ASCII.
   contains: (text, part) =>
@@ -25,7 +24,6 @@ export const sqliteDialect: Dialect = {
   forExcerpt: ({ name }) => `"${name}"`
 }
 
-/** PostgreSQL's. */
 export const postgresDialect: Dialect = {
   exactSum: (column) => `sum(${column})`,
   contains: (text, part) => `strpos(lower(${text}), lower(${part})) > 0`,

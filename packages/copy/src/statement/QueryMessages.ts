@@ -2,7 +2,7 @@
 import type { ErrorMessage } from "../port/ErrorMessage.ts"
 import type { Cell } from "../text/Cell.ts"
 
-/** A column of an excerpt. A `time` is text such as `2024-05-01T10:00:00.000Z`; `json` is text too. */
+/** A `time` is text such as `2024-05-01T10:00:00.000Z`. `json` is text too. */
 export interface ExcerptColumn {
   readonly name: string
   readonly kind: "text" | "integer" | "boolean" | "time" | "json"
@@ -10,15 +10,15 @@ export interface ExcerptColumn {
   readonly isPseudonym?: boolean
 }
 
-/** A table of an excerpt. The names are the destination's, and need no quotes. */
+/** The names are the destination's, and need no quotes. */
 export interface ExcerptTable {
   readonly table: string
   readonly columns: ReadonlyArray<ExcerptColumn>
 }
 
 /**
- * `begin` starts the query; each later `next` requests rows. A query over an excerpt starts with `excerpt`, which fills it from
- * the file if there is one, and an `insert` for each chunk of rows otherwise.
+ * `begin` starts the query. Each later `next` requests rows. A query over an excerpt starts with `excerpt`, which fills
+ * it from the file if there is one. Otherwise an `insert` follows for each chunk of rows.
  */
 export type QueryRequest =
   | {

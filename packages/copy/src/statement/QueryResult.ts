@@ -7,6 +7,6 @@ import type { QueryError } from "./Statement.ts"
 /** The result of a query. */
 export interface QueryResult {
   readonly columns: ReadonlyArray<string>
-  /** Chunks of rows. Each row has a cell for each column. */
+  /** In chunks. Each row has a cell for each column. */
   readonly rows: Stream.Stream<ReadonlyArray<ReadonlyArray<Cell>>, SinkError | QueryError>
 }

@@ -1,7 +1,7 @@
 /**
- * What people read of a database's message about their statement. A message can repeat a value of a row, quoted or not. So a word
- * of it is shown only if it is a name that stands in the statement, names a table or a column of the destination, or, outside
- * quotes, is one of the words below. Everything else is an ellipsis, in every language of the server.
+ * What people read of a database's message about their statement. A message can repeat a value of a row, quoted or not.
+ * So three kinds of words are shown: names in the statement, names of tables and columns, and, outside quotes, the
+ * words below. Everything else is an ellipsis, in every language of the server.
  */
 import { printable } from "../text/Printable.ts"
 import { tables } from "./Tables.ts"
@@ -49,7 +49,6 @@ const name = /^[A-Za-z_][\w.$]*$/
 /** A word: every character but white space and ASCII's punctuation. A name in SQL is one word for each of its parts. */
 const words = /[^\s!-/:-@[-^`{-~]+/g
 
-/** Stands for a word. */
 const mask = "…"
 
 /** Masked words, and what stands between them. */

@@ -1,11 +1,10 @@
 /**
- * What a wrong statement probably means. Only names that stand in the statement are compared, and only these and names of tables,
+ * What a wrong statement probably means. Only names in the statement are compared. Only these and the names of tables,
  * columns and SQL are suggested, so no suggestion has a value of a row.
  */
 import { String } from "effect"
 import { nearest } from "../text/Nearest.ts"
 
-/** A table that a statement can name. */
 interface KnownTable {
   readonly name: string
   readonly columns: ReadonlyArray<string>
@@ -86,9 +85,8 @@ const nearKeywords = (sql: string, known: ReadonlyArray<KnownTable>): ReadonlyAr
   ].map((keyword) => keyword.toUpperCase())
 }
 
-/** The words that a statement can begin with. */
 const firstWords = ["SELECT", "WITH", "VALUES"]
 
-/** Returns the words with which a statement that begins with this one probably should. */
+/** Returns the first words that a statement with this first word probably means. */
 export const nearFirstWords = (word: string): ReadonlyArray<string> =>
   /^[a-z]{3,10}$/i.test(word) ? nearest(word, firstWords) : []
