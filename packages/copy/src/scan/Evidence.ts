@@ -6,12 +6,11 @@ import { unchanged } from "../rule/OpenPersonal.ts"
 import { merchantsOf, type PageBatch, pageReader, toBatchRecords } from "./PageBatch.ts"
 import { type Fingerprint, idsDecide, isOwn, type SourceGuard } from "./SourceGuard.ts"
 
-/** The scan or pass that a guard decides about. */
 export interface GuardedScan {
   readonly api: PaymentsApi["Service"]
   readonly list: Lists.AnyList
   readonly kind: ScanKind
-  /** The part of the list that it reads. By default, it reads the whole list. */
+  /** Undefined for the whole list. */
   readonly part: Part | undefined
   /** Records per page. */
   readonly limit: number

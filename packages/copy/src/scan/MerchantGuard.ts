@@ -32,7 +32,6 @@ const maxBufferedCharacters = 4 * 1024 * 1024
 /** A list with so many ids on pages without a known one has no merchant ids: nearly each record has its own. */
 const leastOwnIds = 10
 
-/** Decides about the pages of one scan or pass. */
 export interface MerchantGuard {
   /**
    * Returns how many of these pages, from the first one on, may be committed. Returns 0 if the decision needs more pages, unless
@@ -44,7 +43,6 @@ export interface MerchantGuard {
   ) => Effect.Effect<number, PaymentsError | SinkError>
   /** Returns the key and merchant ids of admitted pages that the destination is not bound to yet, or undefined if none. */
   readonly claim: (pages: ReadonlyArray<PageBatch>) => Effect.Effect<OwnerClaim | undefined>
-  /** Notes that these pages are committed. */
   readonly noteCommit: (records: number) => void
 }
 
@@ -55,7 +53,6 @@ export const admitAll: MerchantGuard = {
   noteCommit: () => {}
 }
 
-/** Makes the guard of one scan or pass. */
 export const makeGuard = (scan: GuardedScan): MerchantGuard => {
   const guard = new GuardState(scan)
   const claimOf = makeClaims(scan.preview.owner)
@@ -235,7 +232,7 @@ const ownerFor = (guard: GuardState, key: Fingerprint): Effect.Effect<BoundMerch
 
 const readOwner = (guard: GuardState) => Effect.flatMap(guard.scan.inspect.owner, (read) => noteOwner(guard, read))
 
-/** Notes whose data the destination has. Fails if another program has bound the destination that was empty for this one. */
+/** Fails if another program has bound the destination, which was empty for this one. */
 const noteOwner = (guard: GuardState, read: BoundMerchant): Effect.Effect<BoundMerchant, SinkError> => {
   const { location, source } = guard.scan
   const { merchants } = read
@@ -267,8 +264,8 @@ const judgeByKey = Effect.fnUntraced(function*(
 })
 
 /**
- * Decides about pages without merchant ids, although the destination knows some, by a record that it has or by the first pages
- * of other lists. Returns false if it needs more pages, or if the key reads no merchant ids.
+ * Decides about pages without merchant ids, if the destination knows some. A record that the destination has decides,
+ * or the first pages of other lists. Returns false if it needs more pages, or if the key reads no merchant ids.
  */
 const judgeBySamples = Effect.fnUntraced(function*(
   guard: GuardState,

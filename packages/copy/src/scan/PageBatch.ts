@@ -34,13 +34,10 @@ export interface PageBatch extends Omit<Batch, "checkpoint"> {
   readonly received: number
 }
 
-/** The numbers of a request and its answer. */
 export type RequestOrder = Pick<PageBatch, "requested" | "received">
 
-/** A page of any list: each decoded record has an id. */
 type AnyPage = Page<{ readonly id: string }>
 
-/** Returns the function that requests one page of a list. */
 export const pageReader = (api: PaymentsApi["Service"], name: Lists.ListName): (
   query: {
     readonly limit: number
@@ -50,8 +47,8 @@ export const pageReader = (api: PaymentsApi["Service"], name: Lists.ListName): (
 ) => Effect.Effect<AnyPage, PaymentsError> => api[name].page
 
 /**
- * Makes a function that converts the pages of a list. The redactor applies to what is written. Merchant ids and names of
- * undocumented fields are taken before that, but no names from records of erased persons.
+ * The redactor applies to what is written. Merchant ids and names of undocumented fields are taken before that, but no
+ * names from records of erased persons.
  */
 export const toPageBatch = (list: Lists.AnyList, redactor: Redactor) => {
   const layout = layoutOf(list)
@@ -81,7 +78,7 @@ export const toPageBatch = (list: Lists.AnyList, redactor: Redactor) => {
   }
 }
 
-/** Makes one batch of the batches of successive pages. */
+/** Makes one batch of successive pages. */
 export const joined = (pages: ReadonlyArray<PageBatch>, owner: OwnerClaim | undefined): Batch => {
   const undocumented = new Map<string, number>()
   const next = pages.at(-1)?.next ?? null
@@ -95,25 +92,21 @@ export const joined = (pages: ReadonlyArray<PageBatch>, owner: OwnerClaim | unde
   }
 }
 
-/** The number of records on pages. */
 export const recordsIn = (pages: ReadonlyArray<PageBatch>): number =>
   pages.reduce((sum, { records }) => sum + records.length, 0)
 
-/** The total length of the records' texts on pages. */
 export const charactersIn = (pages: ReadonlyArray<PageBatch>): number =>
   pages.reduce((sum, { characters }) => sum + characters, 0)
 
-/** Returns the records of a page, in the order of the page. */
 export const toBatchRecords = (
   list: Lists.AnyList,
   { records }: AnyPage,
   redactor: Redactor
 ): ReadonlyArray<BatchRecord> => records().map((record) => toBatchRecord(list, record, redactor))
 
-/** A record of any list. */
 type AnyRecord = PageRecord<{ readonly id: string }>
 
-/** Converts a record. Quarantines it if its id or its nesting cannot be stored, or if a field needs a decision. */
+/** Quarantines the record if its id or its nesting cannot be stored, or if a field needs a decision. */
 export const toBatchRecord = (list: Lists.AnyList, record: AnyRecord, redactor: Redactor): BatchRecord =>
   withText(list, record, redactor.redact(record.text), redactor)
 

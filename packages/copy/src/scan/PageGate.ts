@@ -5,7 +5,6 @@
  */
 import { Effect, Latch } from "effect"
 
-/** The gate of one list. */
 export interface PageGate {
   /** Whether a pass waits or runs. */
   readonly hasPass: () => boolean
@@ -21,7 +20,6 @@ export interface PageGate {
   readonly withPass: <A, E, R>(pass: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 
-/** Makes a gate. */
 export const makePageGate = (): PageGate => {
   /** Open while the full scan may request pages. */
   const mayRequest = Latch.makeUnsafe(true)

@@ -14,7 +14,7 @@ import { makePageGate } from "./PageGate.ts"
 import { commitPages, makeReading, type Reading, type ReadingEvent, readPages } from "./ReadPages.ts"
 import { forgetCommits, type SourceGuard } from "./SourceGuard.ts"
 
-/** The counts of a pass. Its quarantined records are those that it has written although they do not match the document. */
+/** The quarantined records are those that the pass has written although they do not match the document. */
 type PassCounts = Pick<Counts, "pages" | "records" | "inserted" | "updated" | "returned" | "quarantined">
 
 /** A pass that has read all its pages. */
@@ -26,7 +26,6 @@ export interface PassSummary extends PassCounts {
   readonly elapsed: Duration.Duration
 }
 
-/** What all passes of a list share. */
 export interface PassContext {
   readonly list: Lists.AnyList
   readonly request: ScanRequest
@@ -38,7 +37,7 @@ export interface PassContext {
 
 type PassEffect<A> = Effect.Effect<A, PaymentsError | SinkError, PaymentsApi | Sink>
 
-/** Reads pages from the first one on, until this number of pages in a row has nothing new or changed, or the list ends. */
+/** Reads pages from the first one on. Ends with the list, or after `quietPages` pages in a row without a change. */
 export const headPass = (context: PassContext, quietPages: number): PassEffect<PassSummary> =>
   runPass(context, "head", ({ pass, readingOf }) =>
     Effect.gen(function*() {
@@ -68,7 +67,7 @@ export const headPass = (context: PassContext, quietPages: number): PassEffect<P
       }
     }))
 
-/** How many dates a window pass reads at the same time. */
+/** Dates that are read at the same time. */
 const windowConcurrency = 4
 
 /**
@@ -91,15 +90,13 @@ export const windowPass = (context: PassContext, dates: ReadonlyArray<string>): 
       return retries.reduce((sum, count) => sum + count, 0)
     }))
 
-/** A pass that has begun. */
 interface OpenPass {
   readonly session: Session
   readonly pass: NonNullable<Session["pass"]>
-  /** Makes a reading of the whole list, or of a part. */
   readonly readingOf: (part: Part | undefined) => Reading
 }
 
-/** Opens the session of a pass, reads its pages, and summarizes it. Without a complete full scan, it reads nothing. */
+/** Reads nothing without a complete full scan of the list. */
 const runPass = Effect.fn("Export.pass")(function*(
   { emit, largestBatch, list, request, rule, source }: PassContext,
   kind: PassKind,

@@ -16,7 +16,6 @@ import { admitAll, makeGuard, type MerchantGuard } from "./MerchantGuard.ts"
 import { charactersIn, joined, type PageBatch, recordsIn, toPageBatch } from "./PageBatch.ts"
 import type { PageGate } from "./PageGate.ts"
 
-/** What happens while pages are read and committed. */
 export type ReadingEvent =
   | {
     readonly _tag: "Begun"
@@ -32,7 +31,6 @@ export type ReadingEvent =
     readonly list: Lists.ListName
     readonly kind: ScanKind
     readonly progress: ScanProgress
-    /** The progress before the commit. */
     readonly before: ScanProgress
     readonly retries: number
     /** The duration of the commit. */
@@ -55,21 +53,20 @@ const maxWait = Duration.minutes(1)
 /** How long the guard waits for more pages, so that a slow service loses few pages by an interruption. */
 const maxUndecided = Duration.toMillis("5 seconds")
 
-/** The time when this run last received or committed a page. All parts of a list share it. */
+/** When this run last received or committed a page. All parts of a list share it. */
 export interface LastProgress {
   at: number | undefined
 }
 
-/** What is read, and how it gets into the destination. */
 interface ReadingOptions extends Omit<GuardedScan, "location" | "inspect" | "preview"> {
   readonly sink: Sink["Service"]
   /** Undefined for a destination that stores nothing. */
   readonly preview: GuardedScan["preview"] | undefined
-  /** The maximum number of records per batch. */
+  /** In records. */
   readonly largestBatch: number
   readonly redactor: Redactor
   readonly gate: PageGate
-  /** Opens the session. Later calls return the same session. */
+  /** Opens the session. Later calls return the same one. */
   readonly begin: Effect.Effect<Session, SinkError>
   readonly startedAt: number
   readonly lastProgress: LastProgress
@@ -80,9 +77,9 @@ interface ReadingOptions extends Omit<GuardedScan, "location" | "inspect" | "pre
 export interface Reading extends ReadingOptions {
   readonly guard: MerchantGuard
   readonly convert: ReturnType<typeof toPageBatch>
-  /** The maximum number of pages per batch. */
+  /** Pages per batch. */
   readonly maxPages: number
-  /** The session, after the first commit. */
+  /** Undefined before the first commit. */
   session: Session | undefined
   /** Whether the guard decides about each page at once, because the pages that it waited with were lost by an error. */
   mustDecide: boolean

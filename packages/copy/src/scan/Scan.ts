@@ -57,7 +57,6 @@ export interface ScanOptions {
    * them. Default: each call has its own.
    */
   readonly sourceGuard?: SourceGuard | undefined
-  /** Called with each event of the scan. */
   readonly onEvent?: ((event: ScanEvent) => Effect.Effect<void>) | undefined
 }
 
@@ -74,7 +73,6 @@ export interface ScanSummary extends ScanProgress {
   readonly list: Lists.ListName
   readonly part: Part | undefined
   readonly scan: number
-  /** Why it is a new scan, or that it was resumed. */
   readonly start: ScanStart
   /** Repeated requests of this run. */
   readonly retries: number
@@ -88,7 +86,6 @@ const defaultLargestBatch = 1000
 export const scan = (name: Lists.ListName, options: ScanOptions = {}) =>
   Effect.suspend(() => scanIn(scanOf(name, options)))
 
-/** A scan of a list or of a part of it. */
 interface ListScan {
   readonly list: Lists.AnyList
   readonly part?: Part
@@ -143,7 +140,6 @@ export interface ListScanner {
   readonly headProblem: Effect.Effect<string | undefined, SinkError>
   /** Stops the head passes of this list in the destination. */
   readonly stopHead: (problem: string) => Effect.Effect<void, SinkError>
-  /** Allows head passes of this list again. */
   readonly resumeHead: Effect.Effect<void, SinkError>
 }
 

@@ -6,7 +6,7 @@ import type { Lists } from "@payments/core"
 import { Semaphore } from "effect"
 import type { CommittedRecords, ScanKind } from "../port/Sink.ts"
 
-/** The fingerprint of a key, or undefined if pages are read without a key. */
+/** Undefined if pages are read without a key. */
 export type Fingerprint = string | undefined
 
 /** The shared knowledge about one source. */
@@ -15,7 +15,6 @@ export interface SourceGuard {
   readonly next: () => number
   /** The merchant ids that belong to the source. */
   readonly known: Set<string>
-  /** The keys that were accepted. */
   readonly accepted: Set<Fingerprint>
   /** For each key, the number of its last request that was answered with the source's data. */
   readonly certain: Map<Fingerprint, number>
@@ -59,14 +58,13 @@ export const forgetCommits = ({ committed }: SourceGuard, list: Lists.ListName, 
  */
 export const maxMerchants = 1000
 
-/** Whether merchant ids decide: some are known, and not too many. */
 export const idsDecide = ({ known }: SourceGuard): boolean => known.size > 0 && known.size < maxMerchants
 
 /** Whether one of the merchant ids belongs to the source. */
 export const isOwn = ({ known }: SourceGuard, merchants: ReadonlyArray<string>): boolean =>
   merchants.some((merchant) => known.has(merchant))
 
-/** Notes merchant ids that belong to the source. Returns whether one of them is new. */
+/** Returns whether one of the merchant ids is new. */
 export const addMerchants = ({ known }: SourceGuard, merchants: ReadonlyArray<string>): boolean => {
   const before = known.size
   for (const merchant of merchants) known.add(merchant)

@@ -5,7 +5,7 @@ import { columnsOf } from "../plan/Columns.ts"
 import type { BoundMerchant, OwnerClaim, SinkError } from "../port/Sink.ts"
 import type { Store } from "../store/Store.ts"
 
-/** Returns the owner of the data in these lists. If the destination has no key yet, its fingerprints will use `salt`. */
+/** If the destination has no key yet, its fingerprints will use `salt`. */
 export const ownerOf = Effect.fnUntraced(function*(
   store: Store,
   salt: string,
@@ -56,7 +56,7 @@ const merchantsInRows = Effect.fnUntraced(function*(
   return [...found]
 })
 
-/** Merges two claims. The later claim has a key only if the key has changed since the earlier one. */
+/** The later claim has a key only if the key has changed since the earlier one. */
 export const mergeClaims = (before: OwnerClaim | undefined, after: OwnerClaim | undefined): OwnerClaim | undefined =>
   before === undefined || after === undefined
     ? after ?? before

@@ -10,7 +10,6 @@ import type { Commit, ScanRow, Store } from "../store/Store.ts"
 import { type OpenScan, partOf } from "./NextScan.ts"
 import type { SessionContext } from "./Slices.ts"
 
-/** A scan that has read its last page. */
 export interface EndingScan extends SessionContext {
   readonly opened: OpenScan
   readonly totals: ScanTotals.ScanTotals
@@ -46,15 +45,14 @@ export const concludeScan = Effect.fnUntraced(function*(
 })
 
 interface MissingRows {
-  /** The rows to mark missing. */
   readonly missing: ReadonlyArray<number>
-  /** The number of rows that are not marked missing, because they are too many at once. */
+  /** Rows that are not marked missing, because they are too many at once. */
   readonly heldBack: number
 }
 
 const noneMissing: MissingRows = { missing: [], heldBack: 0 }
 
-/** Finds the rows that a scan of the whole list has not seen, and that are missing. */
+/** Finds the rows that are missing after a scan of the whole list. */
 const findMissing = Effect.fnUntraced(function*(
   { list, opened: { firstRow, scan, seen }, request, shared, store }: EndingScan,
   older: ReadonlyArray<ScanRow>,

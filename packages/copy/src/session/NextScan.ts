@@ -8,7 +8,6 @@ import type { ScanRequest, ScanStart, SinkError } from "../port/Sink.ts"
 import { bindingOf } from "../store/PersonalBinding.ts"
 import type { ScanRow, Store } from "../store/Store.ts"
 
-/** An open scan. */
 export interface OpenScan {
   readonly scan: number
   /** Whether it has begun now. Another process may have begun a scan that is not new. */
@@ -21,7 +20,6 @@ export interface OpenScan {
   readonly resumeAt: string | undefined
   readonly totals: ScanTotals.ScanTotals
   readonly seen: RowSet
-  /** The kinds of changes that are written to the table of changes. */
   readonly emitChanges: PlanInput["emitChanges"]
 }
 
@@ -38,7 +36,7 @@ export const ignoredIn = ({ request }: Pick<ScanRow, "request">): ReadonlySet<st
 
 const StoredRequest = Schema.fromJsonString(Schema.Tuple([Schema.Unknown, Schema.Unknown, Schema.Array(Schema.String)]))
 
-/** The next scan. `scan` is undefined if it is a new one. */
+/** `scan` is undefined for a new scan. */
 interface NextScan extends Omit<OpenScan, "scan" | "isNew"> {
   readonly scan: number | undefined
 }
@@ -107,7 +105,7 @@ export const nextScan = Effect.fnUntraced(function*(
 const isLoaded = (store: Store, list: Lists.AnyList) =>
   Effect.map(store.scans(list, ""), (scans) => scans.some(({ state }) => state === "complete"))
 
-/** Returns why a scan is new. A running scan without a checkpoint has committed no page, so it is skipped. */
+/** A running scan without a checkpoint has committed no page, so it is skipped. */
 const startAfter = (scans: ReadonlyArray<ScanRow>, overtaken: boolean): ScanStart => {
   const last = scans.find(({ checkpoint, state }) => state !== "running" || checkpoint !== undefined)
   switch (last?.state) {

@@ -21,7 +21,6 @@ interface PassRows {
   hasRecordWithoutId: boolean
 }
 
-/** The state of a list. */
 export class OpenList {
   /** Scans of parts, the full scan and passes may run concurrently, but a plan depends on the commits before it. */
   readonly mutex = Semaphore.makeUnsafe(1)
@@ -39,7 +38,7 @@ export class OpenList {
   /** What passes have read before, since the last complete full scan began. */
   #earlierPassRows: ReadonlyArray<PassRows> = []
 
-  /** Notes that a full scan was opened. If it is not new, it has begun before the passes since the last opened one. */
+  /** A scan that is not new has begun before the passes since the last opened one. */
   openFullScan(scan: number, isNew: boolean): void {
     if (isNew) {
       this.#earlierPassRows = [...this.#earlierPassRows, this.#passRows]
@@ -47,7 +46,7 @@ export class OpenList {
     } else this.#passRows = { ...this.#passRows, scan }
   }
 
-  /** Notes that a full scan is complete: the next one needs only what passes have read since this one began. */
+  /** The next full scan needs only what passes have read since this one began. */
   completeFullScan(scan: number): void {
     this.#earlierPassRows = this.#earlierPassRows.filter((earlier) => earlier.scan >= scan)
   }

@@ -11,7 +11,6 @@ import type { FoundSlice } from "./Slices.ts"
 /** Batches that change no row are committed together, up to this number of records. */
 export const maxPendingRecords = 5000
 
-/** The state of an open scan. */
 export interface ScanState {
   readonly totals: ScanTotals.ScanTotals
   /** Whether a pass may have corrected the stored totals, so that they are read again. */
@@ -43,8 +42,8 @@ export const begun = (
 })
 
 /**
- * Returns the state after a batch. If the batch changes no row, it is pending. Otherwise nothing is pending, and the batch has
- * to be committed now: if that fails, a later flush must not store totals that include it.
+ * A batch that changes no row is pending. Otherwise nothing is pending, and the batch has to be committed now. If that
+ * fails, a later flush must not store totals that include it.
  */
 export const afterSlice = (state: ScanState, slice: FoundSlice, planned: Plan): ScanState => {
   const { checkpoint, records } = slice
@@ -78,10 +77,9 @@ const afterHeadEnd = (
   return { findings: { ...findings, behindHead }, hasPassedHeadEnd: hasPassed }
 }
 
-/** Returns the state after a commit. */
 export const afterCommit = (state: ScanState): ScanState => ({ ...state, claim: undefined, pendingRecords: undefined })
 
-/** Returns the state of a scan that begins again at the first page. The written rows stay, so their counts stay too. */
+/** The written rows stay, so their counts stay too. */
 export const restarted = (state: ScanState): ScanState => {
   const { inserted, returned, updated } = state.totals.counts
   return {

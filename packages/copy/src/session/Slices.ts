@@ -1,6 +1,6 @@
 /**
- * Commits the batches of scans and passes: reads the stored rows, has the session plan and write, and does both again if the rows
- * have changed since. A batch is divided if the database rejects the content of a record.
+ * Commits the batches of scans and passes: reads the stored rows, and has the session plan and write. Does both again
+ * if the rows have changed since. A batch is divided if the database rejects the content of a record.
  */
 import { isJson, type Lists } from "@payments/core"
 import { Cause, Effect, Option } from "effect"
@@ -42,12 +42,10 @@ export interface FoundSlice extends Slice {
   readonly texts: ReadonlyMap<number, string>
 }
 
-/** What the sessions of a list work with. */
 export interface SessionContext {
   readonly store: Store
   readonly list: Lists.AnyList
   readonly request: ScanRequest
-  /** The state of the list, which its scans and passes share. */
   readonly shared: OpenList
 }
 
@@ -60,12 +58,11 @@ interface CommitState {
   readonly checkpoint?: string | undefined
 }
 
-/** The open session of a scan or pass. */
 export interface OpenSession<State extends CommitState> extends SessionContext {
   readonly planInput: Pick<PlanInput, "layout" | "ignored" | "emitChanges" | "seen">
   /** Its state between two transactions, without the rows in `planInput.seen`. */
   state: State
-  /** Plans and writes a slice. Returns false, and writes nothing, if the rows of the slice have changed since they were read. */
+  /** Returns false, and writes nothing, if the rows of the slice have changed since they were read. */
   readonly write: (slice: FoundSlice) => Effect.Effect<boolean, SinkError>
   /** Notes that the session can commit nothing more. */
   readonly abandon: () => void
@@ -153,8 +150,8 @@ const isRejectedContent = ({ reason }: SinkError): boolean =>
 const rejected: Problem = { path: "", expected: "expected a record that the database can store", isUnstorable: true }
 
 /**
- * Reads the rows of records. If missing rows were removed between the two reads, reads again. Fails if a text was altered and is
- * not JSON, because it has no members to compare.
+ * Reads again if missing rows were removed between the two reads. Fails if a text was altered and is not JSON, because
+ * it has no members to compare.
  */
 const storedRowsOf = Effect.fnUntraced(function*(
   { list, store }: Pick<SessionContext, "list" | "store">,

@@ -20,7 +20,7 @@ import {
   type SessionContext
 } from "./Slices.ts"
 
-/** Makes the session of a pass. The caller has the mutex of the list. */
+/** The caller has the mutex of the list. */
 export const makePass = Effect.fnUntraced(function*(
   context: SessionContext,
   kind: PassKind
@@ -132,7 +132,7 @@ const writtenQuarantined = ({ quarantined, writes }: Plan): Plan["quarantined"] 
   return quarantined.filter(({ id, raw }) => id !== undefined && written.has(raw))
 }
 
-/** Commits a plan that changes rows. Returns false, and writes nothing, if what was read for the plan has changed. */
+/** Returns false, and writes nothing, if what was read for the plan has changed. */
 const write = Effect.fnUntraced(function*(
   pass: RunningPass,
   slice: FoundSlice,
@@ -166,7 +166,6 @@ const write = Effect.fnUntraced(function*(
 const runningScan = ({ list, store }: RunningPass) =>
   Effect.map(store.scans(list, ""), (scans) => scans.find((scan) => scan.state === "running"))
 
-/** Returns the rows that the interrupted full scan has seen, if there is one. */
 const seenByInterrupted = (pass: RunningPass) =>
   Effect.flatMap(runningScan(pass), (running) =>
     running === undefined

@@ -19,7 +19,6 @@ import {
   type SessionContext
 } from "./Slices.ts"
 
-/** The session of a scan, and how the sink ends it. */
 interface OpenedScan {
   readonly session: Session
   /** Commits pending unchanged batches. */
@@ -30,7 +29,7 @@ interface OpenedScan {
 
 const emptyPlan = { writes: [], reappeared: [], changes: [], quarantined: [] }
 
-/** Makes the session of a scan. The caller has the mutex of the list. */
+/** The caller has the mutex of the list. */
 export const makeScan = (context: SessionContext, opened: OpenScan): OpenedScan => {
   const { request, shared } = context
   const isFull = partOf(request) === ""
@@ -127,7 +126,6 @@ const commitPlan = Effect.fnUntraced(function*(
   return true
 })
 
-/** Writes a commit with the present totals. */
 const write = (scan: RunningScan, commit: Pick<Commit, "plan" | "checkpoint" | "now" | "end" | "restart">) =>
   Effect.suspend(() => {
     const { list, opened: { scan: number, seen }, request, state, store } = scan
@@ -154,7 +152,7 @@ const write = (scan: RunningScan, commit: Pick<Commit, "plan" | "checkpoint" | "
     )
   })
 
-/** Reads the totals again if a pass may have corrected them. Nothing is pending then, because a pass flushes first. */
+/** A pass may have corrected the totals. Nothing is pending then, because a pass flushes first. */
 const refresh = (scan: RunningScan): Effect.Effect<void, SinkError> =>
   Effect.suspend(() => scan.state.isOutdated ? readTotals(scan) : Effect.void)
 
@@ -170,7 +168,6 @@ const readTotals = Effect.fnUntraced(function*(scan: RunningScan): Effect.fn.Ret
 const writeState = (scan: RunningScan, commit: Pick<Commit, "checkpoint" | "end" | "restart">) =>
   Effect.flatMap(timestamp, (now) => write(scan, { plan: emptyPlan, now, ...commit }))
 
-/** Commits pending unchanged batches. */
 const flush = (scan: RunningScan): Effect.Effect<unknown, SinkError> =>
   Effect.suspend(() => {
     const { checkpoint, pendingRecords } = scan.state
@@ -184,7 +181,6 @@ const restart = (scan: RunningScan) =>
     return writeState(scan, { checkpoint: undefined, restart: true })
   }).pipe(Effect.onError(() => Effect.sync(() => detach(scan))))
 
-/** Ends the scan as incomplete. */
 const giveUp = (scan: RunningScan) =>
   writeState(scan, {
     checkpoint: undefined,

@@ -21,7 +21,7 @@ const flushInterval = Duration.seconds(2)
 /** How long the end of a session waits for a destination that may not respond. */
 const finalFlushTimeout = Duration.seconds(3)
 
-/** Makes a sink over a store, for a program that knows these lists. */
+/** `lists` are those that the program knows. */
 export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lists.all): Sink["Service"] => {
   const states = new Map<Lists.ListName, OpenList>()
   const stateOf = (list: Lists.AnyList) => {
