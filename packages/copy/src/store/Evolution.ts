@@ -7,14 +7,13 @@ import { Result } from "effect"
 import { type Column, columnsOf, layoutOf, type RecordedColumn, tableOf } from "../plan/Columns.ts"
 import { currentVersion, programVersion } from "./Migrations.ts"
 
-/** The tables and columns to add to a destination. */
 export interface Additions {
   /** Lists without a table. */
   readonly tables: ReadonlyArray<Lists.AnyList>
   readonly columns: ReadonlyArray<{ readonly list: Lists.AnyList; readonly columns: ReadonlyArray<Column> }>
 }
 
-/** Returns the problem text for a destination of a later version of this program. `version` is undefined if unknown. */
+/** `version` is undefined if it is unknown. */
 export const writtenLater = (version: string | undefined): string =>
   `it was written by a later version of this program${version === undefined ? "" : ` (${version})`}. Use that version.`
 
@@ -25,7 +24,6 @@ export interface Unusable {
   readonly isLater: boolean
 }
 
-/** Returns what to add to the destination, or why this program must neither read nor write it. */
 export const additionsTo = (
   recorded: ReadonlyArray<RecordedColumn>,
   lists: ReadonlyArray<Lists.AnyList>,
@@ -70,7 +68,7 @@ export interface PendingMigration {
   readonly additions: ReadonlyArray<string>
 }
 
-/** Returns the pending migration of tables. `additions` is undefined if they are not known. */
+/** `additions` is undefined if they are not known. */
 export const pendingMigration = (from: number, additions: Additions | undefined): PendingMigration => ({
   from,
   to: currentVersion,
@@ -80,13 +78,10 @@ export const pendingMigration = (from: number, additions: Additions | undefined)
   ]
 })
 
-/** Whether the tables need no change. */
 export const isCurrent = ({ additions, from, to }: PendingMigration): boolean => from === to && additions.length === 0
 
-/** Whether nothing has to be added. */
 export const isComplete = ({ columns, tables }: Additions): boolean => columns.length + tables.length === 0
 
-/** The database's SQL that creates the table of a list and adds a column to it. */
 export interface TableStatements {
   /** The prefix of each table's name, such as `"schema".`. */
   readonly prefix: string
@@ -95,8 +90,8 @@ export interface TableStatements {
 }
 
 /**
- * Returns the statements that add tables and columns and record them. A new column of an existing table is recorded as unfilled
- * even if the table has no rows, because an earlier program that still runs may insert some.
+ * Returns the statements that add tables and columns and record them. A new column of an existing table is recorded as
+ * unfilled even if the table has no rows. An earlier program that still runs may insert some.
  */
 export const statementsOf = (
   { columns, tables }: Additions,

@@ -11,8 +11,8 @@ import type { SinkError } from "../port/Sink.ts"
 import type { ListState, Reader } from "./Store.ts"
 
 /**
- * Reads how fresh these lists are. The time that it takes does not depend on the number of rows, only on the numbers of
- * missing rows and of quarantined records, which indexes count.
+ * Reads how fresh these lists are. The time depends only on the numbers of missing rows and of quarantined records,
+ * which indexes count.
  */
 export const freshnessOf = (
   reader: Reader,
@@ -55,9 +55,9 @@ const empty: ListState = {
 const clockTolerance = Duration.seconds(1)
 
 /**
- * Returns the time since the start of the list's last complete full scan. Returns undefined, which is older than any limit, if
- * there was none, or if it began more than 1 second after `now`: then a clock was set back, and the age is unknown until the next
- * complete full scan.
+ * Returns the time since the start of the list's last complete full scan. Returns undefined, which is older than any
+ * limit, if there was none. Also returns undefined if it began more than 1 second after `now`: a clock was set back.
+ * Then the age is unknown until the next complete full scan.
  */
 export const ageOf = (
   { completeScan }: Pick<ListFreshness, "completeScan">,
@@ -69,7 +69,7 @@ export const ageOf = (
   return ageMs < -Duration.toMillis(clockTolerance) ? undefined : Duration.millis(Math.max(0, ageMs))
 }
 
-/** Whether the list is at most so old. */
+/** Whether the list is at most as old as `maxAge`. */
 export const isFresh = (
   list: Pick<ListFreshness, "completeScan">,
   maxAge: Duration.Duration,

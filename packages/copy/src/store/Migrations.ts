@@ -250,8 +250,9 @@ export const migrations: ReadonlyArray<Migration> = [
       ) STRICT`,
       // The edition of the rows from which the file was rendered.
       "ALTER TABLE rendered ADD COLUMN edition INTEGER NOT NULL DEFAULT 0",
-      // The rows of a list that were removed because they had been missing for long: their number, the highest number of a
-      // change that recorded one of them as missing, and the number of the last change when rows were last removed.
+      // The rows of a list that were removed because they had been missing for long. `removed`: their number. `seq`:
+      // the highest number of a change that recorded one of them as missing. `last_change`: the last change when rows
+      // were last removed.
       `CREATE TABLE rows_pruned (
         list TEXT PRIMARY KEY, removed INTEGER NOT NULL, seq INTEGER NOT NULL, last_change INTEGER NOT NULL,
         pruned_at TEXT NOT NULL
@@ -317,16 +318,13 @@ export const currentVersion = 7
  * writer reads; version 7 a table and columns that readers do without. */
 export const oldestReadableVersion = 5
 
-/** Why a program refuses a destination of an earlier version that it would have to change. */
 export const earlierVersion =
   "it was written by an earlier version of this program. Export into it first, or run payments migrate."
 
 /** The version from which the tables for personal data and for removed rows exist. */
 export const personalVersion = 6
 
-/** The version from which destinations have generations. */
 export const generationVersion = 7
 
-/** The migrations that a destination of this version lacks. */
 export const migrationsAfter = (version: number): ReadonlyArray<Migration> =>
   migrations.filter((migration) => migration.version > version)

@@ -13,7 +13,6 @@ import { readNumber, readOptional, type Row } from "./Rows.ts"
 /** The binding of a scan that keeps every field, in a destination where nothing was ever erased. */
 export const keepBinding: PersonalBinding = { rule: keepText, edition: 0 }
 
-/** Returns the binding of a scan or pass. */
 export const bindingOf = ({ personal = keepBinding }: Pick<ScanRequest, "personal">): PersonalBinding => personal
 
 /** Returns what the first commit writes into the columns `rule` and `key_check`, or undefined if nothing. */
@@ -31,8 +30,8 @@ export const certificateWith = (certificate: Certificate, stored: string | undef
 export const personalColumns = "rule, rewriting, edition, key_check"
 
 /**
- * Converts the row of `personal` with the column `source` of `destination`, and the hashes in `suppressed`, joined. Throws if
- * there is no row, because a migration has inserted it.
+ * Converts the row of `personal`, joined with `source` of `destination` and the hashes in `suppressed`. Throws if there
+ * is no row, because a migration has inserted it.
  */
 export const toPersonalState = (row: Row | undefined): PersonalState => {
   if (row === undefined) throw new Damaged({ problem: "the table personal has no row" })

@@ -8,7 +8,6 @@ import type { RowWrite } from "../plan/Plan.ts"
 import type { Piece } from "../plan/RowSet.ts"
 import type { PersonalState, SinkError } from "../port/Sink.ts"
 
-/** The row of `personal`. */
 export interface PersonalRow extends Pick<PersonalState, "edition" | "keyCheck"> {
   /** The stored form of the rule, or undefined if it keeps every field. */
   readonly rule: string | undefined
@@ -43,7 +42,7 @@ export interface FoundTexts {
   readonly texts: ReadonlyArray<string>
 }
 
-/** The tables whose texts are searched and redacted, in this order. */
+/** Searched and redacted in this order. */
 export type TextTable = "rows" | "changes" | "quarantine"
 
 /** Part of a table: the next texts after a position, or only those of some records. */
@@ -54,7 +53,6 @@ export interface Selection {
   readonly ids?: ReadonlyArray<string> | undefined
 }
 
-/** A row to redact. */
 export interface RowText {
   readonly row: number
   readonly id: string
@@ -62,20 +60,17 @@ export interface RowText {
   readonly missing: boolean
 }
 
-/** What a change says about its record. */
 export interface ChangeTexts {
   readonly fields: ReadonlyArray<string>
   readonly before: string | undefined
   readonly after: string | undefined
 }
 
-/** A change for the new text of a row. */
 export interface NewChange extends ChangeTexts {
   readonly kind: "update" | "missing" | "returned"
   readonly id: string
 }
 
-/** A change to redact. */
 export interface ChangeText extends ChangeTexts {
   readonly seq: number
   readonly id: string
@@ -83,7 +78,6 @@ export interface ChangeText extends ChangeTexts {
   readonly certifiedRow: number | undefined
 }
 
-/** A quarantined record to redact. */
 export interface QuarantinedText {
   /** Its position in the table, in the database's format. */
   readonly place: string
@@ -101,16 +95,13 @@ export interface CertifiedTexts {
   readonly lastChange: number | undefined
 }
 
-/** The state of personal data, and the protocol of erasures. */
 export interface PersonalStatements {
   /** Locks and returns the row of `personal`. A transaction runs it first. */
   readonly state: Effect.Effect<PersonalRow, SinkError>
   readonly setState: (state: PersonalRow) => Effect.Effect<void, SinkError>
-  /** Adds hashes to the suppression list. Returns whether any of them is new. */
+  /** Returns whether any of the hashes is new. */
   readonly suppress: (hashes: ReadonlyArray<string>, erasure: number) => Effect.Effect<boolean, SinkError>
-  /** Whether the suppression list has any hash. */
   readonly hasSuppressed: Effect.Effect<boolean, SinkError>
-  /** Returns those of the hashes that are on the suppression list. */
   readonly suppressedAmong: (hashes: ReadonlyArray<string>) => Effect.Effect<ReadonlySet<string>, SinkError>
   /** Returns the number of the unfinished erasure with this hash, or of a new one. */
   readonly openErasure: (
@@ -120,13 +111,10 @@ export interface PersonalStatements {
   readonly completeErasures: (erasures: ReadonlyArray<number>, now: string) => Effect.Effect<void, SinkError>
 }
 
-/** What is read of a list. */
 export interface TextStatements {
-  /** Whether the destination has the list's table. */
   readonly hasTable: (list: Lists.AnyList) => Effect.Effect<boolean, SinkError>
   /** Whether any scan of the list is complete, so that changes of its rows are recorded. */
   readonly isLoaded: (list: Lists.AnyList) => Effect.Effect<boolean, SinkError>
-  /** The number of the last change. */
   readonly lastChange: Effect.Effect<number, SinkError>
   /** Returns pieces of the set of rows that a scan has seen. */
   readonly seen: (scan: number, pieces: ReadonlyArray<number>) => Effect.Effect<ReadonlyArray<Piece>, SinkError>
@@ -146,14 +134,13 @@ export interface TextStatements {
   ) => Effect.Effect<ReadonlyArray<ChangeText>, SinkError>
 }
 
-/** What is written of a list. */
 export interface WriteStatements {
   /** Calls `use` with all quarantined records of a list, a batch at a time, and replaces those that it returns. */
   readonly replaceQuarantined: (
     list: Lists.AnyList,
     use: (batch: ReadonlyArray<QuarantinedText>) => Effect.Effect<ReadonlyArray<QuarantinedText>, SinkError>
   ) => Effect.Effect<void, SinkError>
-  /** Replaces texts, hashes and cells of rows. Sets their time of change only if `now` is given. */
+  /** Sets the time of change only if `now` is given. */
   readonly writeRows: (
     list: Lists.AnyList,
     rows: ReadonlyArray<Omit<RowWrite, "isNew">>,
@@ -170,7 +157,6 @@ export interface WriteStatements {
   ) => Effect.Effect<void, SinkError>
 }
 
-/** The scans of a list. */
 export interface ScanStatements {
   readonly certified: (list: Lists.AnyList) => Effect.Effect<CertifiedTexts | undefined, SinkError>
   readonly setCertificate: (scan: number, certificate: string) => Effect.Effect<void, SinkError>
@@ -178,7 +164,6 @@ export interface ScanStatements {
   readonly parts: (
     list: Lists.AnyList
   ) => Effect.Effect<ReadonlyArray<{ readonly part: string; readonly firstScan: number }>, SinkError>
-  /** Replaces parts in the stored scans of a list. */
   readonly replaceParts: (
     list: Lists.AnyList,
     parts: ReadonlyArray<{ readonly before: string; readonly after: string }>
@@ -186,8 +171,9 @@ export interface ScanStatements {
   /** Abandons the running scans of a list, and removes their checkpoints. */
   readonly abandonScans: (list: Lists.AnyList, now: string) => Effect.Effect<void, SinkError>
   /**
-   * Removes the digests of all scans of a list except the one in the certificate of the last complete full scan, and the names
-   * of undocumented fields from their totals. If all other texts of a scan are known, its digest gives the hash of the last one.
+   * Removes the digests of all scans of a list except the one in the certificate of the last complete full scan. Also
+   * removes the names of undocumented fields from their totals. If all other texts of a scan are known, its digest
+   * gives the hash of the last one.
    */
   readonly removeDigests: (list: Lists.AnyList) => Effect.Effect<void, SinkError>
 }
@@ -195,7 +181,6 @@ export interface ScanStatements {
 /** The statements of one transaction. */
 export interface RedactionStatements extends PersonalStatements, TextStatements, WriteStatements, ScanStatements {}
 
-/** The functions of a destination for erasures and rewrites. */
 export interface RedactionStore {
   /** Runs statements as one transaction. If the connection is lost, the body is run again. */
   readonly redact: <A>(
@@ -211,7 +196,7 @@ export interface RedactionStore {
     needles: ReadonlyArray<string>,
     after: string | undefined
   ) => Effect.Effect<{ readonly found: ReadonlyArray<FoundTexts>; readonly next: string | undefined }, SinkError>
-  /** The protocol of erasures, in the order of their numbers. */
+  /** In the order of their numbers. */
   readonly erasures: Effect.Effect<ReadonlyArray<Erasure>, SinkError>
   /**
    * Removes old copies of changed texts from the files of the destination. Fails with `LogInUse` if another program prevents

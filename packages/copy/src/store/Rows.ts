@@ -20,25 +20,22 @@ import type {
 /** A row of a driver. Integers are `number` or `bigint`, and times are text. */
 export type Row = { readonly [column: string]: unknown }
 
-/** Reads a text column. Without a row, returns an empty text. */
+/** Without a row, returns an empty text. */
 export const readText = (row: Row | undefined, name: string): string => String(row?.[name] ?? "")
-/** Reads a text column that may be null. */
 export const readOptional = (row: Row | undefined, name: string): string | undefined =>
   row?.[name] == null ? undefined : String(row[name])
-/** Reads an integer column. Without a row, returns 0. */
+/** Without a row, returns 0. */
 export const readNumber = (row: Row | undefined, name: string): number => Number(row?.[name] ?? 0)
-/** Reads an integer column that may be null. */
 export const readOptionalNumber = (row: Row | undefined, name: string): number | undefined =>
   row?.[name] == null ? undefined : Number(row[name])
-/** Reads a boolean column. SQLite has 1 for true. */
+/** SQLite has 1 for true. */
 export const readBoolean = (row: Row | undefined, name: string): boolean => row?.[name] === true || row?.[name] === 1
-/** Reads a binary column. Without a row, returns an empty array. */
+/** Without a row, returns an empty array. */
 export const readBytes = (row: Row | undefined, name: string): Uint8Array => {
   const value = row?.[name]
   return value instanceof Uint8Array ? value : new Uint8Array()
 }
 
-/** Converts a row of `scans`. */
 export const toScan = (row: Row): ScanRow => ({
   scan: readNumber(row, "scan"),
   part: readText(row, "part"),
@@ -52,7 +49,6 @@ export const toScan = (row: Row): ScanRow => ({
   endedAt: readOptional(row, "ended_at")
 })
 
-/** Converts a row of `changes`. */
 export const toChange = (row: Row): ChangeRow => ({
   seq: readNumber(row, "seq"),
   generation: readOptional(row, "generation"),
@@ -76,7 +72,7 @@ const fieldsOf = (row: Row): ReadonlyArray<string> => {
   throw new Damaged({ problem: `the fields of change ${readNumber(row, "seq")} cannot be read` })
 }
 
-/** Decodes rows. Fails with `Damaged` if a value is invalid. */
+/** Fails with `Damaged` if a value is invalid. */
 export const decoded = <A>(location: string, decode: () => A): Effect.Effect<A, SinkError> =>
   Effect.suspend(() => {
     try {
@@ -86,7 +82,6 @@ export const decoded = <A>(location: string, decode: () => A): Effect.Effect<A, 
     }
   })
 
-/** Converts a row of `quarantine`. */
 export const toQuarantined = (row: Row): QuarantinedRow => ({
   place: readText(row, "place"),
   list: readText(row, "list"),
@@ -97,7 +92,7 @@ export const toQuarantined = (row: Row): QuarantinedRow => ({
   raw: readText(row, "raw")
 })
 
-/** Converts a row of a list's table. `cells` are its typed columns: text, numbers, and 1 or 0 for booleans. */
+/** `cells` are the typed columns: text, numbers, and 1 or 0 for booleans. */
 export const toFullRow = (row: Row, cells: Row): FullRow => ({
   row: readNumber(row, "row"),
   id: readText(row, "id"),
@@ -122,11 +117,9 @@ export const toConsumerState = (row: Row): ConsumerState => {
   }
 }
 
-/** Converts a row of `consumers` to its position, if there is one. */
 export const toPosition = (row: Row | undefined): StoredPosition | undefined =>
   row === undefined ? undefined : { generation: readOptional(row, "generation"), position: readNumber(row, "position") }
 
-/** Converts a row of `change_counts`. */
 export const toChangeCount = (row: Row): ChangeCount => ({
   day: readText(row, "day"),
   kind: readText(row, "kind") as ChangeCount["kind"], // a commit writes only kinds of changes
@@ -154,7 +147,6 @@ export const toOldRow = (row: Row): OldRow => ({
   missingChange: readOptionalNumber(row, "missing_change")
 })
 
-/** Converts a row of `rows_pruned`. */
 export const toPrunedRows = (row: Row | undefined): PrunedRows => ({
   removed: readNumber(row, "removed"),
   lastMissingChange: readNumber(row, "seq"),
@@ -171,7 +163,6 @@ export const toCertifiedScan = (row: Row): CertifiedScan => ({
   lastChange: readOptionalNumber(row, "last_change")
 })
 
-/** Converts a row of `list_columns`. */
 export const toRecordedColumn = (row: Row): RecordedColumn => ({
   list: readText(row, "list"),
   name: readText(row, "name"),
@@ -179,7 +170,6 @@ export const toRecordedColumn = (row: Row): RecordedColumn => ({
   unfilledFrom: readOptionalNumber(row, "unfilled_from")
 })
 
-/** Converts a row of `personal`. */
 export const toPersonalRow = (row: Row | undefined): PersonalRow => ({
   rule: readOptional(row, "rule"),
   rewriting: readOptional(row, "rewriting"),
@@ -187,7 +177,6 @@ export const toPersonalRow = (row: Row | undefined): PersonalRow => ({
   keyCheck: readOptional(row, "key_check")
 })
 
-/** Converts a row of `erasures`. */
 export const toErasure = (row: Row): Erasure => ({
   erasure: readNumber(row, "erasure"),
   hash: readText(row, "hash"),
@@ -200,7 +189,6 @@ export const toErasure = (row: Row): Erasure => ({
   quarantined: readNumber(row, "quarantined")
 })
 
-/** Converts a row of `generations`. */
 export const toGeneration = (row: Row): Generation => ({
   generation: readText(row, "generation"),
   beganAfter: readNumber(row, "began_after"),

@@ -11,14 +11,14 @@ import type { Reader } from "./Store.ts"
 /** How the texts of rows are compared: as they are, or by their hashes, so that a server need not send them. */
 export type ComparedBy = "text" | "hash"
 
-/** A row's text or its hash, computed from the text, and whether the row is marked missing. */
+/** `content` is the row's text, or the hash computed from it. */
 export interface RowContent {
   readonly id: string
   readonly content: string
   readonly missing: boolean
 }
 
-/** A row that has changed since a point: undefined if it did not exist at that point. */
+/** `row` is undefined if the row did not exist at that point. */
 export interface EarlierRow {
   readonly id: string
   readonly row: {
@@ -28,7 +28,6 @@ export interface EarlierRow {
   } | undefined
 }
 
-/** The text of a row, and whether the row is marked missing. */
 export interface RowText {
   readonly text: string
   readonly missing: boolean
@@ -58,7 +57,6 @@ export const dayLength = 10
 /** The point after every change: a snapshot as it is. */
 export const now = Number.MAX_SAFE_INTEGER
 
-/** A view of a destination. */
 export interface Snapshot extends Reader {
   /** Whether reading texts is as fast as reading hashes. */
   readonly hasFastTexts: boolean
@@ -87,11 +85,11 @@ export interface Snapshot extends Reader {
     ids: ReadonlyArray<string>,
     at: number
   ) => Effect.Effect<ReadonlyArray<RowText | undefined>, SinkError>
-  /** Returns the counts and sums of the rows, each day and status once or several times. */
+  /** Returns the counts and sums of the rows. A day and status may occur several times. */
   readonly totals: (list: Lists.AnyList, columns: TotalColumns) => Effect.Effect<ReadonlyArray<GroupTotal>, SinkError>
   /**
-   * Whether every row that was written after the change `at` has a change for it. The first load of a list writes rows without
-   * changes. Returns undefined if so, and otherwise the number of the first change after which all rows have changes.
+   * Returns undefined if every row that was written after the change `at` has a change for it. Otherwise returns the
+   * number of the first change after which all rows have changes. The first load of a list writes rows without changes.
    */
   readonly firstReachable: (list: Lists.AnyList, at: number) => Effect.Effect<number | undefined, SinkError>
 }

@@ -39,7 +39,6 @@ export interface ScanRow {
   readonly endedAt: string | undefined
 }
 
-/** A new scan. */
 export interface NewScan {
   readonly list: Lists.AnyList
   readonly part: string
@@ -66,20 +65,16 @@ export interface Commit {
   readonly checkpoint: string | undefined
   /** The changed pieces of the set of seen rows. */
   readonly seen: ReadonlyArray<Piece>
-  /** The end of the scan. */
   readonly end?: {
     readonly state: "complete" | "incomplete"
     readonly certificate: string | undefined
-    /** The rows to mark missing. */
     readonly missing: ReadonlyArray<number>
     /** The scans whose sets of seen rows are no longer needed. */
     readonly forget: ReadonlyArray<number>
     /** The previous complete full scan. What passes quarantined between it and this scan is no longer needed. */
     readonly previous?: number | undefined
-    /** The rows and counts that the certificate claims. */
     readonly certified?: Certified | undefined
   }
-  /** A key and merchant ids to which this commit binds the destination. */
   readonly owner?: OwnerClaim | undefined
   /** Whether the scan restarts. The store then first deletes the scan's seen rows and quarantined records. */
   readonly restart?: boolean
@@ -112,8 +107,8 @@ export interface Certified {
 }
 
 /**
- * The result of a commit. `whole`: everything was written. `rowsRemoved`: the destination lacks certified rows, so the scan
- * was ended as incomplete. `outdated`: nothing was written, because a missing row that reappeared was removed after it was read.
+ * `whole`: everything was written. `rowsRemoved`: the destination lacks certified rows, so the scan was ended as
+ * incomplete. `outdated`: nothing was written, because a missing row that reappeared was removed after it was read.
  */
 export type Committed = "whole" | "rowsRemoved" | "outdated"
 
@@ -141,7 +136,7 @@ export interface FullRow {
 
 /** A row of `changes`. */
 export interface ChangeRow {
-  /** The sequence number. It increases with every change of any list. */
+  /** Increases with every change of any list. */
   readonly seq: number
   /** The generation in which the number was given. Undefined in a destination of a version without generations. */
   readonly generation: string | undefined
@@ -179,31 +174,28 @@ export interface PrunedRows {
   readonly lastChange: number
 }
 
-/** The state of a list in a destination. `rows` is the next row number without the rows that {@link Maintenance.pruneRows} removed. */
+/** `rows` is the next row number without the rows that {@link Maintenance.pruneRows} removed. */
 export interface ListState extends
   Omit<
     ListFreshness,
     "list" | "consumers" | "completeScan" | "generation" | "lastChange"
   >
 {
-  /** The last complete full scan. Its certificate is JSON. */
+  /** Its certificate is JSON. */
   readonly completeScan: Pick<ScanRow, "scan" | "startedAt" | "certificate"> & { readonly endedAt: string } | undefined
 }
 
 /** The maximum total size in bytes of the texts that one call of `rows` returns, unless the first text alone is larger. */
 export const maxBytes = 4 * 1024 * 1024
 
-/** What a destination is bound to. */
 export interface BoundReader {
-  /** The source of the data, or undefined before the first commit. */
+  /** Undefined before the first commit. */
   readonly source: Effect.Effect<string | undefined, SinkError>
-  /** The keys and merchant ids to which the destination is bound. */
   readonly owner: Effect.Effect<Pick<BoundMerchant, "keys" | "merchants">, SinkError>
   /** The rule for personal data, the edition and the suppression list, read at the same time. */
   readonly personal: Effect.Effect<PersonalState, SinkError>
 }
 
-/** The scans of lists. */
 export interface ScanReader {
   /**
    * Returns the scans of a list or of one part, newest first, without those before the last complete scan of each part, and
@@ -233,9 +225,8 @@ export interface ScanReader {
   ) => Effect.Effect<{ readonly records: number; readonly withoutId: number }, SinkError>
 }
 
-/** The rows of lists. */
 export interface RowReader {
-  /** Returns the columns that the destination has recorded for a list's table, or none if it has no such table. */
+  /** Returns none if the destination has no such table. */
   readonly columns: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<RecordedColumn>, SinkError>
   /** Returns the texts of those of the rows that exist. */
   readonly textsOf: (
@@ -247,7 +238,6 @@ export interface RowReader {
     list: Lists.AnyList,
     rows: ReadonlyArray<number>
   ) => Effect.Effect<ReadonlyArray<number>, SinkError>
-  /** Returns the rows that are marked missing. */
   readonly missing: (list: Lists.AnyList) => Effect.Effect<ReadonlyArray<number>, SinkError>
   /**
    * Returns the next rows of a list after a row number, in order: at most `count`, and fewer if their texts exceed
@@ -262,7 +252,6 @@ export interface RowReader {
   ) => Effect.Effect<ReadonlyArray<QuarantinedRow>, SinkError>
 }
 
-/** The changes of records, and their consumers. */
 export interface ChangeReader {
   /** Returns, by id, the texts that records had at the end of a complete scan, if they have changed since. */
   readonly textsAt: (
@@ -321,7 +310,7 @@ export interface Store extends Reader {
   readonly lock: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
   /** Invalidates earlier holders of the lock, so that they commit nothing more. Call it before reading data for a plan. */
   readonly takeOver: (label: string) => Effect.Effect<void, SinkError>
-  /** Binds the destination to another source. The caller has the lock of the list. */
+  /** The caller has the lock of the list. */
   readonly rebind: (list: Lists.AnyList, source: string) => Effect.Effect<void, SinkError>
   /** Stores a new scan, and abandons a running one of the same part. Returns the new scan's number. */
   readonly start: (scan: NewScan) => Effect.Effect<number, SinkError>
@@ -332,9 +321,9 @@ export interface Store extends Reader {
    */
   readonly commit: (commit: Commit) => Effect.Effect<Committed, SinkError>
   /**
-   * Writes a commit of a pass durably in one transaction, under the same conditions as {@link commit}. Returns the number of the
-   * pass, or `outdated` if nothing was written because the totals of the running scan have changed, or because a missing row that
-   * reappeared was removed after it was read.
+   * Writes a commit of a pass durably in one transaction, under the same conditions as {@link commit}. Returns the
+   * number of the pass, or `outdated` if nothing was written. Then the totals of the running scan have changed, or a
+   * missing row that reappeared was removed after it was read.
    */
   readonly commitPass: (commit: PassCommit) => Effect.Effect<number | "outdated", SinkError>
   /** Stops the head passes of a locked list, or allows them again if `problem` is undefined. */
@@ -344,19 +333,17 @@ export interface Store extends Reader {
     now: string
   ) => Effect.Effect<void, SinkError>
   /**
-   * Fills columns in one transaction. Fails if another program has taken the list over, or if the rule or edition is not that
-   * of the destination: the values may be erased ones.
+   * Fills columns in one transaction. Fails if another program has taken the list over. Also fails if the rule or
+   * edition is not that of the destination: the values may be erased ones.
    */
   readonly fillRows: (fill: Fill) => Effect.Effect<void, SinkError>
 }
 
-/** A new position of a consumer. */
 export interface ConsumerMove extends PositionMove {
   readonly name: string
   readonly now: string
 }
 
-/** The result of a move. */
 export interface ConsumerMoved {
   readonly verdict: MoveVerdict
   readonly range: ChangeRange
@@ -365,7 +352,6 @@ export interface ConsumerMoved {
   readonly stored: StoredPosition | undefined
 }
 
-/** A generation to begin. */
 export interface NewGeneration {
   readonly reason: GenerationReason
   /** The last change that the new generation has in common with the current one; by default the last one of all. */
@@ -388,7 +374,6 @@ export interface CertifiedScan {
   readonly lastChange: number | undefined
 }
 
-/** What still needs changes. */
 export interface ChangeNeeds {
   readonly consumers: ReadonlyArray<Pick<ConsumerState, "name" | "position">>
   readonly certified: ReadonlyArray<CertifiedScan>
@@ -407,14 +392,12 @@ export interface OldRow {
   readonly missingChange: number | undefined
 }
 
-/** What still needs rows. */
 export interface RowNeeds {
   readonly consumers: ChangeNeeds["consumers"]
   /** The rows that the complete and running scans of the list have seen, as far as they are stored. */
   readonly seen: RowSet
 }
 
-/** Chooses which of the old rows are removed. */
 export type ChooseRows<A extends { readonly rows: ReadonlyArray<OldRow> }> = (
   rows: ReadonlyArray<OldRow>,
   needs: RowNeeds
@@ -429,7 +412,7 @@ export interface Maintenance extends Reader, RedactionStore {
   readonly moveConsumer: (move: ConsumerMove) => Effect.Effect<ConsumerMoved, SinkError>
   /** Begins a generation, to which the changes after its first number belong. Returns all generations. */
   readonly beginGeneration: (begin: NewGeneration) => Effect.Effect<Lineage, SinkError>
-  /** Removes a consumer. Returns whether it existed. */
+  /** Returns whether the consumer existed. */
   readonly removeConsumer: (name: string) => Effect.Effect<boolean, SinkError>
   /**
    * Reads the next changes after a number, at most `count`, and removes those that `choose` returns. A dry run removes nothing.
@@ -440,9 +423,10 @@ export interface Maintenance extends Reader, RedactionStore {
     choose: ChooseChanges<A>
   ) => Effect.Effect<A, SinkError>
   /**
-   * Reads the next rows of a list after a row number that were marked missing before a time, at most `count`, and removes those
-   * that `choose` returns. A dry run removes nothing. Leaves out the row with the highest number, because its number would be
-   * used again. The choice and the removal are one transaction, which no commit changes a chosen row in.
+   * Reads the next rows of a list after a row number that were marked missing before a time, at most `count`. Removes
+   * those that `choose` returns. A dry run removes nothing. Leaves out the row with the highest number, because its
+   * number would be used again. The choice and the removal are one transaction, in which no commit changes a chosen
+   * row.
    */
   readonly pruneRows: <A extends { readonly rows: ReadonlyArray<OldRow> }>(
     batch: {
@@ -456,8 +440,9 @@ export interface Maintenance extends Reader, RedactionStore {
     choose: ChooseRows<A>
   ) => Effect.Effect<A, SinkError>
   /**
-   * Removes scans that ended before a time, at most `count`: those before the last complete full scan of their list, or if there
-   * is none, those before the last complete scan of the same part. A dry run only counts all of them. Returns their number.
+   * Removes scans that ended before a time, at most `count`: those before the last complete full scan of their list. If
+   * there is none, removes those before the last complete scan of the same part. A dry run only counts all of them.
+   * Returns their number.
    */
   readonly pruneScans: (
     batch: { readonly before: string; readonly count: number; readonly isDryRun: boolean }
