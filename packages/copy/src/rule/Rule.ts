@@ -180,7 +180,6 @@ const nodeOf = (list: Lists.AnyList, rule: PersonalRule): Branch => {
   return root
 }
 
-/** Whether the rule leaves out an embedded object with all of its fields. */
 const isOmittedWhole = ({ fields }: PersonalRule, field: string): boolean =>
   fields[field] === "omit" && !Object.keys(fields).some((path) => path.startsWith(`${field}.`))
 

@@ -101,7 +101,6 @@ interface KeyPages {
   readonly key: Fingerprint
   readonly pages: ReadonlyArray<PageBatch>
   readonly first: PageBatch
-  /** Whether the decision cannot wait for more pages. */
   readonly mustDecide: boolean
 }
 

@@ -138,7 +138,6 @@ const redacted = (list: Lists.AnyList, record: AnyRecord, text: string, { redact
   problem: record.problem === undefined ? undefined : recordProblem(list, redactDocumented(record.text).text)
 })
 
-/** What a person has to do about a field that a rule has left out. */
 const decision = "expected a decision: add the field to keep, omit or pseudonymize"
 
 /** Whether every database can store and index the id unchanged. Otherwise the record counts as one without an id. */

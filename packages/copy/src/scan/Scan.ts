@@ -91,7 +91,6 @@ interface ListScan {
   readonly part?: Part
   readonly options: ScanOptions
   readonly source: SourceGuard
-  /** Pauses the scan while a pass runs. */
   readonly gate: PageGate
   readonly lastProgress: LastProgress
   readonly emit: (event: ScanEvent) => Effect.Effect<void>

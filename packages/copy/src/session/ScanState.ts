@@ -19,7 +19,6 @@ export interface ScanState {
   /** The rows where the last head pass ended before this scan began. */
   readonly headEnd: ReadonlySet<number>
   readonly hasPassedHeadEnd: boolean
-  /** The claim that the next commit binds. */
   readonly claim: OwnerClaim | undefined
   /** The checkpoint after the last batch. */
   readonly checkpoint: string | undefined

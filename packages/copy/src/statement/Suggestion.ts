@@ -13,7 +13,7 @@ interface KnownTable {
 /** A name in a statement that the database does not know. */
 export interface UnknownName {
   readonly kind: "table" | "column" | "function"
-  /** The name, without that of its table. */
+  /** The name, also with those of its table and schema if the message has them. */
   readonly name: string
 }
 
