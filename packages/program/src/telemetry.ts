@@ -8,9 +8,10 @@ import type { Exporting } from "./telemetry/Otlp.ts"
 export { readOtlpSettings }
 
 /**
- * Exports what happens in its context to the collector that `OTEL_EXPORTER_OTLP_ENDPOINT`, or the variable of a single
- * signal, names. Without a collector, or with `OTEL_SDK_DISABLED=true`, it does nothing, and loads neither the exporter nor
- * the client. Logs a warning about each variable that is invalid. When the scope closes, it sends the rest, for 2 s at most.
+ * Exports what happens in its context to the collector that `OTEL_EXPORTER_OTLP_ENDPOINT`, or a signal's variable,
+ * names. Without a collector, or with `OTEL_SDK_DISABLED=true`, it does nothing, and loads neither the exporter nor the
+ * client. Logs a warning about each variable that is invalid. When the scope closes, it sends the rest, for 2 s at
+ * most.
  */
 export const layer = <R, R2 = never>(
   client: Layer.Layer<HttpClient.HttpClient, never, R>,

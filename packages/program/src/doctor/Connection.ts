@@ -1,6 +1,6 @@
 /**
- * Checks how an address is reached: its name, a connection and its certificate. It sends no request, so no key leaves this
- * machine before the certificate is checked.
+ * Checks how an address is reached: its name, a connection and its certificate. It sends no request. So no key leaves
+ * this machine before the certificate is checked.
  */
 import { DateTime, Duration, Effect } from "effect"
 import { lookup } from "node:dns/promises"
@@ -13,7 +13,7 @@ import { failed, type Finding, ok, skipped, timedOut, warning } from "./Finding.
 /** A certificate that is valid for less time gets a warning. */
 const renewalTime = Duration.days(14)
 
-/** Checks an address, and reports each finding. Returns whether requests can reach it, as far as that is known. */
+/** Reports each finding. Returns whether requests can reach the address, as far as that is known. */
 export const checkAddress = Effect.fnUntraced(function*<E, R>(
   url: URL,
   limit: Duration.Duration,
@@ -108,12 +108,11 @@ const connectTo = (host: string, port: number): Effect.Effect<void, Finding> =>
     return Effect.sync(() => socket.destroy())
   })
 
-/** What the server presented. */
 interface Presented {
   readonly validTo: number
   readonly issuer: string
   readonly protocol: string
-  /** Why the client does not accept it; undefined if it does. */
+  /** Why the client does not accept the certificate; undefined if it does. */
   readonly problem: string | undefined
 }
 

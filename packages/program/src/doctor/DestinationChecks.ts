@@ -19,8 +19,8 @@ import { failed, failedWith, type Finding, ok, skipped, warning } from "./Findin
 const check = "destination"
 
 /**
- * Whether the destination's state can be read, and whether it belongs to the source and accepts the source's rule for personal
- * data. `source` and `rule` are undefined if they are not known.
+ * Checks whether the state can be read, belongs to the source and accepts its rule for personal data. `source` and
+ * `rule` are undefined if they are not known.
  */
 export const checkState = (
   to: Destination.StoredDestination,
@@ -50,7 +50,6 @@ export const checkState = (
     )
   )
 
-/** Whether an export could write into the destination. */
 export const checkWritable = (to: Destination.StoredDestination): Effect.Effect<Finding> => {
   const name = "writable"
   const { place, shown } = Destination.operations(to)
@@ -80,12 +79,11 @@ const fileFinding = (name: string, place: { readonly path: string; readonly file
 }
 
 const mebibyte = 1024 * 1024
-/** Less space fails: a batch and SQLite's log may need more. */
+/** With less, the check fails: a batch and SQLite's log may need more. */
 const leastSpace = 64 * mebibyte
-/** Less space gets a warning. */
+/** With less, the check warns. */
 const fewSpace = 1024 * mebibyte
 
-/** Whether the disk of the destination has space. */
 export const checkSpace = (to: Destination.StoredDestination): Effect.Effect<Finding> => {
   const name = "disk"
   const { place } = Destination.operations(to)

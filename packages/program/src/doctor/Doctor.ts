@@ -1,7 +1,6 @@
 /**
- * Checks whether a source can be read and exported: its settings, the way to the service, the service itself, the rate limit
- * store and the destination. It only reads: nothing is written into a destination. Each check has a time limit, and its finding says what to
- * do.
+ * Checks whether a source can be read and exported: its settings, its service, its rate limit store and its
+ * destination. It writes nothing into a destination. Each check has a time limit, and its finding says what to do.
  */
 import type { PersonalRule } from "@payments/copy"
 import { Lists, PaymentsApi, PaymentsConfig, type PaymentsConfigError } from "@payments/core"
@@ -18,13 +17,12 @@ export { checkState, checkWritable } from "./DestinationChecks.ts"
 export type { Finding } from "./Finding.ts"
 export { readable, readFirst } from "./ListChecks.ts"
 
-/** How long a check may take by default. */
+/** The default time limit of a check. */
 export const checkTime = Duration.seconds(10)
 
-/** Runs all checks of a source, one after the other, and reports each finding. */
+/** Runs all checks of a source in sequence, and reports each finding. */
 export const diagnose = Effect.fnUntraced(function*<R, E, R2>(
   source: LoadedSource,
-  /** Makes the client of a service. */
   clientOf: (config: PaymentsConfig["Service"]) => Layer.Layer<PaymentsApi, never, R>,
   limit: Duration.Duration,
   report: (finding: Finding) => Effect.Effect<void, E, R2>
@@ -89,7 +87,6 @@ export const noSource = ({ advice, found }: { readonly found: string; readonly a
 /** A command that prints a key has a limit of its own, after which it is killed. */
 const keyTime = Duration.seconds(30)
 
-/** The limit of one check, and where its finding goes. */
 interface Checking<E, R> {
   readonly limit: Duration.Duration
   readonly report: (finding: Finding) => Effect.Effect<void, E, R>

@@ -5,7 +5,6 @@ import { Duration, Effect } from "effect"
 import { exitCodeOf, requestRows } from "../outcome/ErrorTable.ts"
 import { ExitCode } from "../outcome/ExitCode.ts"
 
-/** The result of a check. It contains no key, no filter value and no data of a record. */
 export interface Finding {
   /** What was checked, such as `tls` or `invoices contract`. */
   readonly check: string
@@ -55,7 +54,7 @@ export const failed = (
   exitCode
 })
 
-/** Returns the finding of an error, with what to do. */
+/** Makes a finding from an error, with what to do. */
 export const failedWith = (check: string, error: PaymentsError | PaymentsConfigError | SinkError): Finding => {
   const message = error instanceof PaymentsError ? error.message.replace(/^[a-z-]+: /, "") : error.message
   const advice = error._tag === "PaymentsError" ? requestRows[error.reason._tag].advice : undefined
@@ -70,7 +69,6 @@ export const within = (check: string, limit: Duration.Duration) => <R>(self: Eff
     orElse: () => Effect.succeed(timedOut(check, limit))
   })
 
-/** The finding of a check that took too long. */
 export const timedOut = (check: string, limit: Duration.Duration): Finding =>
   failed(
     check,

@@ -1,6 +1,6 @@
 /**
- * Checks what the service does with requests: whether it accepts the key and the limits, whether each filter filters, and
- * its clock. It only reads, and values of records are sent as filter values but never shown.
+ * Checks what the service does with requests: whether it accepts the key and the limits, whether filters apply, and its
+ * clock. It only reads. It sends values of records as filter values, but never shows them.
  */
 import { type ListOperation, Lists, type Page, type PaymentsApi, type PaymentsError } from "@payments/core"
 import { DateTime, Duration, Effect, Option, Result, Stream } from "effect"
@@ -13,18 +13,16 @@ type Operation = ListOperation<{ readonly id: string }, object>
 
 type FirstPage = Result.Result<Page<{ readonly id: string }>, PaymentsError>
 
-/** Reads the first record of a list. */
 export const readFirst = (api: PaymentsApi["Service"], list: Lists.AnyList): Effect.Effect<FirstPage> =>
   Effect.suspend(() => {
     const operation: Operation = api[list.name]
     return Effect.result(operation.page({ limit: 1, onBadRecord: "quarantine" }))
   })
 
-/** Whether the list can be read. */
 export const readable = (list: Lists.AnyList, first: FirstPage): Finding =>
   Result.isSuccess(first) ? ok(list.label, "can be read") : failedWith(list.label, first.failure)
 
-/** Whether the service accepts the key for these lists, which have one key. */
+/** Checks whether the service accepts the key for these lists, which share one key. */
 export const keyAccepted = (name: string, firsts: ReadonlyArray<FirstPage | undefined>): Finding => {
   const known = firsts.flatMap((first) => first === undefined ? [] : [first])
   const refusal = known.find((first) => Result.isFailure(first) && first.failure.reason._tag === "Unauthorized")
@@ -94,7 +92,9 @@ export const checkRequests = Effect.fnUntraced(function*<E, R>(
   }
 })
 
-/** Reads the first page that has records, or the last page. A service may return empty pages before the end of a list. */
+/**
+ * Reads the first page that has records, or the last page: a service may return empty pages before the end of a list.
+ */
 const firstRecords = (operation: Operation, query: { readonly limit: number; readonly [filter: string]: unknown }) =>
   operation.pages({ ...query, onBadRecord: "quarantine", prefetch: 0 }).pipe(
     Stream.filter((page) => page.next === null || page.records().length > 0),
@@ -124,8 +124,8 @@ const impossible: { readonly [Type in Lists.Filter["type"]]: () => string } = {
 }
 
 /**
- * Whether the service applies the filter: with the value of a record, it returns that record and no other ones; with an impossible
- * value, no record. A refusal of the impossible value shows that the service reads the filter.
+ * Checks whether the service applies the filter. With the value of a record, it must return that record and no others.
+ * With an impossible value, it must return none. A refusal of that value shows that the service reads the filter.
  */
 const checkFilter = Effect.fnUntraced(function*(
   operation: Operation,
@@ -134,7 +134,6 @@ const checkFilter = Effect.fnUntraced(function*(
     readonly check: string
     readonly field: string
     readonly filter: Lists.Filter
-    /** Records of the list. */
     readonly sample: ReadonlyArray<object>
   }
 ) {

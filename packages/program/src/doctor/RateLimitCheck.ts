@@ -6,7 +6,7 @@ import { type Finding, ok, warning } from "./Finding.ts"
 
 const check = "rate limit store"
 
-/** Only reads the server's catalog. */
+/** It reads only the server's catalog. */
 const query = `SELECT c.oid IS NOT NULL AS has_table, CASE
     WHEN c.oid IS NOT NULL THEN has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
       AND has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')
@@ -17,7 +17,7 @@ const query = `SELECT c.oid IS NOT NULL AS has_table, CASE
 
 const withoutStore = "Until then, each process only keeps to its own request rate."
 
-/** Checks the store. A problem is a warning: without the store, data is still read. */
+/** A problem is a warning: without the store, data is still read. */
 export const checkRateLimitStore = (url: PostgresUrl): Effect.Effect<Finding> =>
   Effect.scoped(Effect.gen(function*() {
     const settings = yield* settingsOf(url)

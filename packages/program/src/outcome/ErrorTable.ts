@@ -1,20 +1,19 @@
-/** What the programs make of an error. Each reason of an error is one row; a new reason without a row does not compile. */
+/** What the programs make of an error. Each reason is one row; a new reason without a row does not compile. */
 import type { Destination, PassOutcome, ScanOutcome, SinkError } from "@payments/copy"
 import type { PaymentsConfigError, PaymentsError } from "@payments/core"
 import { Result } from "effect"
 import { ExitCode } from "./ExitCode.ts"
 import type { SourcesError } from "./SourcesError.ts"
 
-/** An error of a request. Whether it is retried is the decision of core's policy. */
+/** Core's policy decides whether such an error is retried. */
 interface RequestRow {
   readonly exitCode: ExitCode
-  /** The label of its metrics. */
+  /** The label in metrics. */
   readonly label: "unauthorized" | "refused" | "rate_limited" | "server_error" | "no_answer" | "malformed"
   /** What to do, if the message says only what happened. */
   readonly advice?: string
 }
 
-/** An error of a destination. */
 interface SinkRow {
   readonly exitCode: ExitCode
   /** Whether the same command can succeed later without any change. Null: not known. */

@@ -1,4 +1,3 @@
-/** The exit codes of the programs. */
 /** The exit codes of `payments` and `payments-worker`. */
 export const ExitCode = {
   done: 0,

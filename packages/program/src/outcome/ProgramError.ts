@@ -1,4 +1,4 @@
-/** The errors that a command may fail with, what programs learn about them, and checks that report all problems at once. */
+/** The errors of commands, what programs learn about them, and checks that report all problems at once. */
 import type { Destination, SinkError } from "@payments/copy"
 import { type PaymentsConfigError, type PaymentsError, RetryPolicy } from "@payments/core"
 import { Data, Effect, Record, Result } from "effect"
@@ -7,21 +7,18 @@ import { exitCodeOf, sinkRows } from "./ErrorTable.ts"
 import { ExitCode, lowestExitCode } from "./ExitCode.ts"
 import type { SourcesError } from "./SourcesError.ts"
 
-/** What went wrong, in one word. The set is closed, so that a script can compare it. */
+/** What went wrong, in one word. The set is closed, so that scripts can compare it. */
 export type ErrorReason =
   | PaymentsError["reason"]["_tag"]
   | SinkError["reason"]["_tag"]
-  /** The arguments are invalid. */
   | "Usage"
-  /** A setting of the environment or of the sources file is missing or invalid. */
+  /** In the environment or the sources file. */
   | "Configuration"
-  /** Standard output cannot be written. */
   | "Output"
   /** The run ended, but some records need attention. */
   | "Incomplete"
   /** Two things that were compared differ. */
   | "Differs"
-  /** A list is older than allowed. */
   | "Stale"
   | "Interrupted"
   | "Unexpected"
@@ -29,7 +26,9 @@ export type ErrorReason =
 /** A command that a script can run as it is, or one that lacks arguments. */
 export type Next = string | IncompleteCommand
 
-/** A command that continues once arguments of this run are added. Their values may be personal data, so it does not repeat them. */
+/**
+ * A command that lacks arguments of this run. Their values may be personal data, so the command does not repeat them.
+ */
 export interface IncompleteCommand {
   readonly command: string
   /** The names of the arguments to add, such as `--reference`. */
@@ -45,7 +44,7 @@ export const nextMembers = (
 /** Ends the command with the exit code. */
 export class CommandExit extends Data.TaggedError("CommandExit")<{
   readonly exitCode: ExitCode
-  /** One or more lines for stderr. If the text is empty, nothing is printed for people. */
+  /** For stderr: one or more lines. If it is empty, nothing is printed for people. */
   readonly problem: string
   /** Default: the usual reason of the exit code. */
   readonly reason?: ErrorReason | undefined
@@ -53,7 +52,7 @@ export class CommandExit extends Data.TaggedError("CommandExit")<{
   readonly retryable?: boolean | undefined
   /** The wait that the service requested. */
   readonly retryAfterMs?: number | undefined
-  /** The command that continues. It contains no key, and a cursor or filter value only on a terminal. */
+  /** The command that continues. It contains no key. It contains a cursor or filter value only on a terminal. */
   readonly next?: Next | undefined
 }> {
   override get message() {
@@ -78,7 +77,7 @@ export type ProgramError =
 export const programExitCodeOf = (error: ProgramError): ExitCode =>
   error._tag === "CommandExit" ? error.exitCode : CliError.isCliError(error) ? ExitCode.usage : exitCodeOf(error)
 
-/** What programs learn about an error. A member is null if it is unknown. */
+/** What programs learn about an error. Null: not known. */
 export interface ErrorFacts {
   readonly reason: ErrorReason
   readonly message: string
@@ -86,7 +85,6 @@ export interface ErrorFacts {
   readonly retryable: boolean | null
   readonly retryAfterMs: number | null
   readonly exitCode: ExitCode
-  /** The command that continues. */
   readonly next: Next | null
 }
 
@@ -149,7 +147,6 @@ const codeRows: { readonly [Code in ExitCode]: { readonly reason: ErrorReason; r
   [ExitCode.interrupted]: { reason: "Interrupted", message: "interrupted" }
 }
 
-/** The facts of an interrupted run. */
 export const interruptedFacts: ErrorFacts = factsOf(new CommandExit({ exitCode: ExitCode.interrupted, problem: "" }))
 
 /** Returns the error with the command that continues. */
@@ -168,8 +165,8 @@ export const withNext = (error: ProgramError, next: Next | undefined): CommandEx
 type Checks = { readonly [name: string]: Effect.Effect<unknown, ProgramError, unknown> }
 
 /**
- * Runs every check and fails with all problems together, so that a person can correct all flags and settings at once. The
- * exit code and the reason are those of the error with the lowest code.
+ * Runs every check and fails with all problems together, so that a person can correct everything at once. The exit code
+ * and the reason are those of the error with the lowest code.
  */
 export const checkAll = <const C extends Checks>(
   checks: C
@@ -187,7 +184,6 @@ export const checkAll = <const C extends Checks>(
     // Each member of the record has the type of its check, but the type of Record.map cannot express that.
   }) as never
 
-/** Returns one error with the messages of several. */
 const allOf = (errors: ReadonlyArray<ProgramError>): CommandExit => {
   const exitCode = lowestExitCode(errors.map(programExitCodeOf))
   const facts = errors.map(factsOf)

@@ -14,7 +14,7 @@ export interface Finding {
 export class SourcesError extends Data.TaggedError("SourcesError")<{
   /** The absolute path of the file. */
   readonly file: string
-  /** All mistakes, in the order of the lines. */
+  /** In the order of the lines. */
   readonly findings: ReadonlyArray<Finding>
 }> {
   /** One line per mistake. */

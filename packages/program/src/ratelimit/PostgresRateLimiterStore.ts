@@ -1,9 +1,10 @@
 /**
- * Effect's `RateLimiterStore` in a table of PostgreSQL, for all processes that share a rate limit. Each operation is one
- * statement, which is atomic, and all times are the server's. The table needs no migration: a row of a shape that this
+ * Effect's `RateLimiterStore` in a PostgreSQL table, for all processes that share a rate limit. Each operation is one
+ * statement, which is atomic. All times are the server's. The table needs no migration: a row of a shape that this
  * version does not know counts as absent.
  *
- * The table is unlogged: an operation does not wait for the disk, and after a crash of the server all limits start anew.
+ * The table is unlogged: an operation does not wait for the disk, and after a crash of the server all limits start
+ * anew.
  */
 import type { SinkError } from "@payments/copy"
 import {
@@ -33,7 +34,7 @@ const longestWindowMs = 60 * 60 * 1000
 export const layer = (url: PostgresUrl): Layer.Layer<RateLimiterStore> => Layer.effect(RateLimiterStore, make(url))
 
 /**
- * Opens connections on demand, until the scope closes. The table is created at the first use. If the settings of the
+ * Opens connections on demand, until the scope closes. The first use creates the table. If the settings of the
  * connection cannot be read, each operation fails.
  */
 export const make = Effect.fnUntraced(function*(
@@ -46,7 +47,7 @@ export const make = Effect.fnUntraced(function*(
   const statements = statementsOf(table)
   let removedAt = Number.NEGATIVE_INFINITY
 
-  /** Returns the error of an operation. It says which statements a user without privileges needs. */
+  /** Adds to the error which statements a user without privileges needs. */
   const failed = (error: SinkError) =>
     new RateLimiterError({
       reason: new RateLimitStoreError({
@@ -55,8 +56,8 @@ export const make = Effect.fnUntraced(function*(
     })
 
   /**
-   * Creates a schema or table, unless another process creates it at the same moment. PostgreSQL reports that after the other
-   * process has committed.
+   * Creates a schema or table, unless another process creates it at the same moment. PostgreSQL reports that after the
+   * other process has committed.
    */
   const create = (sql: string) =>
     Effect.catchIf(
@@ -78,7 +79,7 @@ export const make = Effect.fnUntraced(function*(
     return Effect.asVoid(once(statements.removeOld))
   })
 
-  /** Runs a statement that updates the row of a key. Creates the table if there is none. */
+  /** Creates the table if there is none. */
   const update = (sql: string, key: string, parameters: ReadonlyArray<number | null>) => {
     const run = once(sql, [key, ...parameters.map((value) => value === null ? null : String(value))])
     return Effect.andThen(removeOld, run).pipe(
@@ -103,15 +104,14 @@ export const make = Effect.fnUntraced(function*(
 
 type Statements = ReturnType<typeof statementsOf>
 
-/** How the rows of keys are updated. */
 interface Updates {
-  /** Returns no row if there is none. */
+  /** Returns no row if the key has none. */
   readonly update: (
     sql: string,
     key: string,
     parameters: ReadonlyArray<number | null>
   ) => Effect.Effect<ReadonlyArray<Row>, SinkError>
-  /** Creates the row if there is none. */
+  /** Creates the row if the key has none. */
   readonly upsert: (
     sql: string,
     key: string,
@@ -161,11 +161,12 @@ const phases = ["inactive", "cooldown", "learning", "learned"] as const
 const codeOf = ({ reason }: SinkError): string | undefined => reason._tag === "Failed" ? reason.code : undefined
 
 /**
- * The statements. `state` has the numbers of a row, and `answer` the result of the last operation. Times are milliseconds.
+ * In the statements, `state` has the numbers of a row, and `answer` the result of the last operation. Times are
+ * milliseconds.
  *
- * The values come from a subquery that depends on the row, because PostgreSQL evaluates it again after it has waited for
+ * The values come from a subquery that depends on the row. PostgreSQL evaluates it again after it has waited for
  * another process to release the row. So the time is never earlier than that of the operation before, unless the
- * server's clock is set back. A last refill in the future then counts as now, and a window that starts in the future as
+ * server's clock is set back. Then a last refill in the future counts as now, and a window that starts in the future as
  * over.
  */
 const statementsOf = (table: string) => {

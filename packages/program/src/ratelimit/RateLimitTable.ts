@@ -1,10 +1,9 @@
 /** The table of the rate limit store. All deployments of a database can share it: each key has rows of its own. */
 import { quoted, rateLimitTable } from "@payments/copy/postgres"
 
-/** The name of the table in its schema. */
 export const name = rateLimitTable
 
-/** Returns the name of the table, for statements. */
+/** Qualified and quoted, for statements. */
 export const tableOf = (schema: string): string => `${quoted(schema)}.${name}`
 
 export const createSchema = (schema: string): string => `CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}`
@@ -14,7 +13,7 @@ export const createTable = (schema: string): string =>
     tableOf(schema)
   } (key text PRIMARY KEY, state double precision[], expires_at double precision, answer double precision[])`
 
-/** Returns what an owner of the database has to do for a user without privileges. */
+/** What an owner of the database has to run for a user without privileges. */
 export const grant = (schema: string): string =>
   `Let its owner run: ${schema === "public" ? "" : `${createSchema(schema)}; `}${createTable(schema)}; GRANT ${
     schema === "public" ? "" : `USAGE ON SCHEMA ${quoted(schema)} TO the user; GRANT `

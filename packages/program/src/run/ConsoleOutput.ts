@@ -6,13 +6,15 @@ import { CommandExit, type ErrorFacts, factsOf, type Next, nextMembers } from ".
 import { wordsIn } from "../terminal/HelpWidth.ts"
 
 /**
- * Writes text to stdout and waits until the system accepts it. If the reader has closed the pipe, as `head` does, the text
- * is dropped and the program continues.
+ * Writes text to stdout and waits until the system accepts it. If the reader has closed the pipe, as `head` does, the
+ * text is dropped and the program continues.
  */
 export const print = (text: string) =>
   Effect.orDie(Effect.catchIf(Stdout.write(text), Stdout.isBrokenPipe, () => Effect.void))
 
-/** Writes text as {@link print} does, for a command that only prints: if the reader has closed the pipe, the command ends. */
+/**
+ * Writes text as {@link print} does. If the reader has closed the pipe, the command ends: it does nothing but print.
+ */
 export const printOrEnd = (text: string) => endWithReader(Stdout.write(text))
 
 /** Waits as {@link Stdout.flush} does. If the reader has closed the pipe, the command ends. */
@@ -38,10 +40,13 @@ export const requireOutput: Effect.Effect<void, CommandExit> = Effect.suspend(()
     : Effect.void
 )
 
-/** The lengths of the lines of progress that the terminal shows. A process has one terminal, so this is a variable of the module. */
+/**
+ * The lengths of the lines of progress on the terminal. A process has one terminal, so this is a variable of the
+ * module.
+ */
 let drawn: ReadonlyArray<number> = []
 
-/** Returns the text that erases the lines of progress, if the terminal shows any, so that a message starts on a clean line. */
+/** The text that erases the lines of progress, if there are any, so that a message starts on a clean line. */
 const eraseText = (): string => {
   if (drawn.length === 0) return ""
   // A terminal that has become narrower since has wrapped the lines.
@@ -59,11 +64,11 @@ const writeToStderr = (text: () => string) =>
   )
 
 /**
- * Writes a line to stderr, wrapped for a terminal. An error of stderr is ignored, so that it does not stop the program's work.
+ * Writes a line to stderr, wrapped for a terminal. An error of stderr is ignored, so that it does not stop the
+ * program's work.
  */
 export const logLine = (line: string) => writeToStderr(() => `${eraseText()}${onTerminal(line)}\n`)
 
-/** The format of the messages of a run, and the command that continues it. */
 export interface MessageState {
   readonly format: MessageFormat
   /** The command that {@link logNote} printed last. */
@@ -73,12 +78,12 @@ export interface MessageState {
 /** `json`: an error, and a note with the command that continues, is one line of JSON. `text`: lines for people. */
 export type MessageFormat = "text" | "json"
 
-/** The {@link MessageState} of a run. `run` provides it. */
+/** Provided by `run`. */
 export const Messages = Context.Reference<MessageState>("@payments/program/Messages", {
   defaultValue: () => ({ format: "text", next: undefined })
 })
 
-/** Returns the format of the messages: `json` if the words of the command line have `--format json` or `ndjson`. */
+/** `json` if the words of the command line have `--format json` or `ndjson`. */
 export const messageFormatOf = (args: ReadonlyArray<string>): MessageFormat =>
   args.some((word, index) =>
       /^--format=(nd)?json$/.test(word) || (word === "--format" && /^(nd)?json$/.test(args[index + 1] ?? ""))
@@ -87,8 +92,8 @@ export const messageFormatOf = (args: ReadonlyArray<string>): MessageFormat =>
     : "text"
 
 /**
- * Writes a note to stderr. `next` is the command that continues; if the run fails afterwards, its error has the command too.
- * It must not contain a cursor or a filter value, except on a terminal.
+ * Writes a note to stderr. `next` is the command that continues. If the run fails afterwards, its error has the command
+ * too. Only on a terminal may it contain a cursor or a filter value.
  */
 export const logNote = (note: { readonly message: string; readonly next: Next | undefined }) =>
   Effect.flatMap(Messages, (messages) => {
@@ -100,7 +105,6 @@ export const logNote = (note: { readonly message: string; readonly next: Next | 
     )
   })
 
-/** Writes an error to stderr. */
 export const logError = (program: string, facts: ErrorFacts) =>
   Effect.flatMap(
     Messages,
@@ -108,8 +112,8 @@ export const logError = (program: string, facts: ErrorFacts) =>
   )
 
 /**
- * Wraps the lines between words for the terminal that is stderr. JSON stays one line. An indented line stays whole too: it is a
- * command to copy, or part of a table.
+ * Wraps the lines between words for the terminal of stderr. JSON stays one line. An indented line stays whole too: it
+ * is a command to copy, or part of a table.
  */
 export const onTerminal = (text: string): string => {
   const { columns } = process.stderr
@@ -118,7 +122,10 @@ export const onTerminal = (text: string): string => {
     : text.split("\n").flatMap((line) => /^[ {]/.test(line) ? [line] : wordsIn(line, "", columns)).join("\n")
 }
 
-/** Formats an error: as one line of JSON, or as lines for people. An error in the settings ends with the command that checks them. */
+/**
+ * Formats an error as one line of JSON, or as lines for people. A settings error ends with the command that checks
+ * them.
+ */
 export const errorText = (program: string, facts: ErrorFacts, format: MessageFormat): string => {
   if (format === "json") return jsonLine({ error: { ...facts, ...nextMembers(facts.next) } })
   const lines = facts.message.split("\n").map((line) => `${program}: ${line}`)
@@ -127,12 +134,12 @@ export const errorText = (program: string, facts: ErrorFacts, format: MessageFor
     : lines.join("\n")
 }
 
-/** Returns the value as one line of JSON that is safe on a terminal. */
+/** One line that is safe on a terminal. */
 const jsonLine = (value: unknown): string => printable(JSON.stringify(value))
 
 /**
- * Shows lines of progress and replaces the previous ones. No line may be as wide as the terminal. {@link logLine} and
- * {@link eraseProgress} remove the lines.
+ * Replaces the lines of progress. No line may be as wide as the terminal. {@link logLine} and {@link eraseProgress}
+ * remove the lines.
  */
 export const drawProgress = (text: string) =>
   writeToStderr(() => {
@@ -145,7 +152,7 @@ export const drawProgress = (text: string) =>
 export const eraseProgress = Effect.suspend(() => drawn.length > 0 ? writeToStderr(eraseText) : Effect.void)
 
 /**
- * Ends the process with a message instead of a stack trace if stdout cannot be written. A closed pipe does not end the
+ * If stdout cannot be written, the process ends with a message instead of a stack trace. A closed pipe does not end the
  * process: {@link print} and {@link printOrEnd} handle it.
  */
 export const handleOutputErrors = (name: string, args: ReadonlyArray<string>): void => {

@@ -8,14 +8,14 @@ import { chosenBoundTo, ChosenSource } from "../sources/ChosenSource.ts"
 import type { LoadedSource } from "../sources/LoadSources.ts"
 import type { Source } from "../sources/Source.ts"
 
-/** The destination of an export. `more` is help text about further kinds of destination. */
+/** `--to`, the destination of an export. `more` is help text about further kinds of destination. */
 export const toFlag = (more = "") =>
   textFlag(
     "to",
     "DESTINATION",
     `${Destination.forms("options")}${more} (PAYMENTS_TO)`
   )
-/** The destination that a command reads. */
+/** `--from`, the destination that a command reads. */
 export const fromFlag = textFlag(
   "from",
   "DESTINATION",
@@ -60,8 +60,9 @@ export const sourcesOfDestinations = (from: string | undefined) =>
   from === undefined ? Effect.flatMap(ChosenSource, ({ forDestinations }) => forDestinations) : Effect.succeed([])
 
 /**
- * Returns the stored destination that a flag, by default `--from`, names, or without it the destination of the chosen source or
- * PAYMENTS_TO. The environment with PAYMENTS_TO may describe a source, too: opening the copy of another one then fails.
+ * Returns the stored destination that a flag, by default `--from`, names. Without the flag, it is that of the chosen
+ * source or PAYMENTS_TO. The environment with PAYMENTS_TO may describe a source, too. Opening the copy of another
+ * source then fails.
  */
 export const fromDestination = Effect.fnUntraced(function*(text: string | undefined, name = "from") {
   const source = yield* sourceOfDestination(text)

@@ -5,17 +5,16 @@ import { isIP } from "node:net"
 export const isLoopback = (host: string): boolean =>
   host.toLowerCase() === "localhost" || (isIP(host) !== 0 && /^(127\.|(0*:)+0*1$)/.test(host))
 
-/** The address at which a program cannot listen, the reason, and the flags that choose another address. */
+/** An address at which a program cannot listen, and the flags that choose another one. */
 export interface ListenProblem {
   readonly host: string
   readonly port: number
-  /** The error of the system or the server. */
   readonly cause: unknown
   readonly hostFlag: string
   readonly portFlag: string
 }
 
-/** Returns the problem of the address and its remedy. */
+/** Describes the problem of the address and its remedy. */
 export const listenProblem = ({ cause, host, hostFlag, port, portFlag }: ListenProblem): string => {
   const place = `${host} port ${port}`
   const otherPort = `choose another port (${portFlag}; 0 selects a free port)`

@@ -1,4 +1,7 @@
-/** The names of 0.1.0 that have changed: a flag and some commands of `payments`. They work until version 0.3.0, with a warning. */
+/**
+ * The names of 0.1.0 that have changed: a flag and some commands of `payments`. They work until version 0.3.0, with a
+ * warning.
+ */
 
 const oldFlags: ReadonlyArray<readonly [from: string, to: string]> = [["--settlement-cycle", "--settlement-time"]]
 

@@ -30,9 +30,8 @@ export const run = <const Name extends string, Input, R, Context>(
   given: ReadonlyArray<string>,
   { environment = {}, settingsCheck, version }: {
     readonly version: string
-    /** The environment's variables. */
     readonly environment?: Readonly<Record<string, string | undefined>>
-    /** The name of the subcommand that checks the settings. */
+    /** The subcommand that checks the settings. */
     readonly settingsCheck?: string
   }
 ) =>
@@ -69,7 +68,7 @@ const runCurrent = <const Name extends string, Input, R, Context>(
     if (facts.exitCode === ExitCode.done || (error.message === "" && format === "text")) return Effect.void
     return logError(command.name, { ...facts, next: nextOf(facts) })
   }
-  /** Help or a version that cannot be printed. */
+  /** Why help or a version could not be printed. */
   const refused: { error?: ProgramError } = {}
   return Command.runWith(command, { version })(path.at(-1) === "query" ? withStatements(args) : args)
     .pipe(
@@ -102,8 +101,8 @@ const runCurrent = <const Name extends string, Input, R, Context>(
 }
 
 /**
- * Puts white space before an SQL statement that begins with a comment, so that it is not read as a flag. A comment has white space
- * before any `=`, which no flag has, or is followed by another line.
+ * Puts white space before an SQL statement that begins with a comment, so that it is not read as a flag. A comment has
+ * white space before any `=`, which no flag has, or another line follows it.
  */
 const withStatements = (args: ReadonlyArray<string>): ReadonlyArray<string> =>
   args.map((word) => /^--(?:[^=\s]*\s|[^\n]*\n)/.test(word) ? ` ${word}` : word)
@@ -111,7 +110,7 @@ const withStatements = (args: ReadonlyArray<string>): ReadonlyArray<string> =>
 const helpOf = (commandPath: ReadonlyArray<string>): string => `${commandPath.join(" ")} --help`
 
 /**
- * Returns the flags of the words that name the settings and the destination, to check the same ones. A destination that may
+ * Repeats the flags that name the settings and the destination, for a command that checks them. A destination that may
  * contain a password is left out.
  */
 const settingsFlags = (args: ReadonlyArray<string>): string =>
@@ -129,7 +128,10 @@ interface UnknownCommand {
   readonly path: ReadonlyArray<string>
 }
 
-/** Returns the command that the words name, with its parents, and the first word that should name a command but does not. */
+/**
+ * Returns the command that the words name, with its parents, and the first word that should name a command but does
+ * not.
+ */
 const commandIn = (command: Command.Command.Any, args: ReadonlyArray<string>) => {
   const path = [command.name]
   let unknown: UnknownCommand | undefined
@@ -152,7 +154,7 @@ const commandIn = (command: Command.Command.Any, args: ReadonlyArray<string>) =>
 const commandPathOf = (command: Command.Command.Any, args: ReadonlyArray<string>): ReadonlyArray<string> =>
   commandIn(command, args).path
 
-/** Returns the names of the subcommands of the command at the path, without unlisted ones. */
+/** Without unlisted subcommands. */
 const subcommandsOf = (root: Command.Command.Any, path: ReadonlyArray<string>): ReadonlyArray<string> => {
   let commands = listed(root)
   for (const name of path.slice(1)) {
@@ -165,7 +167,7 @@ const subcommandsOf = (root: Command.Command.Any, path: ReadonlyArray<string>): 
 const listed = ({ subcommands }: Command.Command.Any): ReadonlyArray<Command.Command.Any> =>
   subcommands.flatMap(({ commands }) => commands).filter(({ unlisted }) => !unlisted)
 
-/** The output of help, versions and usage errors. What cannot be printed is an error in `refused`. */
+/** Prints help, versions and usage errors. What cannot be printed is an error in `refused`. */
 const presentation = (
   command: Command.Command.Any,
   args: ReadonlyArray<string>,
@@ -216,15 +218,17 @@ const presentation = (
 }
 
 /**
- * Notifies the launcher (`apps/cli/bundle.ts`) that the program has its own signal listeners. The launcher keeps the signals
- * that arrive while the program loads, which would otherwise end the process, and now emits them again.
+ * Notifies the launcher (`apps/cli/bundle.ts`) that the program has its own signal listeners. The launcher keeps the
+ * signals that arrive while the program loads, which would end the process, and now emits them again.
  */
 export const handOverSignals = (): void => {
   const events: NodeJS.EventEmitter = process
   events.emit("payments:ready")
 }
 
-/** Ends the process with the exit code that {@link run} returned, or after an interrupt with the code of `interrupted`. */
+/**
+ * Ends the process with the exit code that {@link run} returned, or after an interrupt with the code of `interrupted`.
+ */
 export const teardown = (interrupted: () => ExitCode): Runtime.Teardown => (exit, onExit) =>
   onExit(
     Exit.isFailure(exit)

@@ -1,4 +1,4 @@
-/** The flags of a scan. */
+/** The flags of a scan, for both programs. */
 import { Effect } from "effect"
 import { checkAll } from "../outcome/ProgramError.ts"
 import { settingFlags } from "../settings/Flags.ts"
@@ -6,10 +6,10 @@ import { valueGiven } from "../settings/Setting.ts"
 import { allSettings } from "../settings/SettingTable.ts"
 import { ChosenSource } from "../sources/ChosenSource.ts"
 
-/** The flags of a scan, for both programs. Each has an environment variable too. */
+/** The flags of a scan. Each has an environment variable too. */
 export const scanFlags = settingFlags(allSettings.source, "payments")
 
-/** Parses the {@link scanFlags} or their environment variables. What they leave out comes from the chosen source. */
+/** Parses the {@link scanFlags} or their environment variables. The rest comes from the chosen source. */
 export const chosenScanOptionsOf = Effect.fnUntraced(
   function*(given: { readonly [Name in keyof typeof scanFlags]: string | undefined }) {
     const rows = allSettings.source

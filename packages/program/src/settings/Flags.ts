@@ -9,7 +9,7 @@ export function optionalFlag<A>(flag: Flag.Flag<A>): Flag.Flag<A | undefined> {
   return Flag.map(Flag.optional(flag), Option.getOrUndefined)
 }
 
-/** A flag with a number. Its error is reported alone: use {@link setting} to report it with other errors. */
+/** Its error is reported alone: use `setting` to report it with other errors. */
 const numberFlag = (name: string, { expected, parse }: SettingParser<number>): Flag.Flag<number> =>
   Flag.String(name).pipe(
     Flag.withMetavar("NUMBER"),
@@ -39,14 +39,13 @@ export function textFlag(name: string, metavar: string, description: string): Fl
   )
 }
 
-/** A row of the table with a flag. */
 /** A flag without a value, which is false unless it is given. */
 export const switchFlag = (name: string, description: string): Flag.Flag<boolean> =>
   Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withDefault(false))
 
 type Flagged = Setting & Required<Pick<Setting, "flag">>
 
-/** The flag of a setting. By default, its help is that of the table. It names the variable, too. */
+/** The flag of a setting. By default, its help is that of the table, with the name of the variable. */
 export const settingFlag = (
   { flag: [name, metavar], flagMeaning, meaning, variable }: Flagged,
   help: string = flagMeaning ?? meaning.replaceAll("`", "")
@@ -57,7 +56,6 @@ type InputName<Name extends string> = Name extends `${infer First}-${infer Rest}
   ? `${First}${Capitalize<InputName<Rest>>}`
   : Name
 
-/** The flags of the rows that a program has, by the names of its input. */
 type FlagsOf<Rows, Program extends NonNullable<Setting["program"]>> = {
   readonly [
     Name in keyof Rows as Rows[Name] extends { readonly flag: readonly [infer Flag extends string, string] }
@@ -67,11 +65,10 @@ type FlagsOf<Rows, Program extends NonNullable<Setting["program"]>> = {
   ]: Flag.Flag<string | undefined>
 }
 
-/** The name of a flag in the input of a command. */
 export const inputName = (flag: string): string =>
   flag.replaceAll(/-(\w)/g, (_, letter: string) => letter.toUpperCase())
 
-/** The flags of the settings that a program has. */
+/** The flags of the settings that a program has, by the names of a command's input. */
 export const settingFlags = <const Rows extends Settings, const Program extends NonNullable<Setting["program"]>>(
   rows: Rows,
   program: Program

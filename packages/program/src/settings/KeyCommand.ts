@@ -1,13 +1,12 @@
 /**
- * Runs the command that prints an API key. It runs without a shell, and with limits on its time and its output. Nothing that
- * it prints is ever shown: of a command that fails, messages have only the exit code.
+ * Runs the command that prints an API key, without a shell, and with limits on its time and its output. Nothing that it
+ * prints is ever shown: for a failed command, messages have only the exit code.
  */
 import { type Checked, type KeySource, largestKeyBytes } from "@payments/core"
 import { Duration, Effect, Redacted } from "effect"
 import { spawn } from "node:child_process"
 import type { Readable } from "node:stream"
 
-/** The longest time that a command may take. */
 export const keyCommandTime = Duration.seconds(30)
 
 /** Returns the key that the command prints, without the white space around it. */
@@ -26,7 +25,7 @@ export const makeKeyCommand = (
   )
 })
 
-/** Runs the command and returns its output. An interruption kills it, with the processes that it started. */
+/** An interruption kills the command, with the processes that it started. */
 const output = (program: string, args: ReadonlyArray<string>, folder: string) =>
   Effect.callback<Checked<Redacted.Redacted<string>>>((resume) => {
     const end = (result: Checked<Redacted.Redacted<string>>): void => resume(Effect.succeed(result))
@@ -43,7 +42,6 @@ const output = (program: string, args: ReadonlyArray<string>, folder: string) =>
       child.on("error", onStartError)
       // If the system has no more file descriptors, there is no pipe, contrary to the type of `spawn`.
       const stdout: Readable | undefined = child.stdout
-      /** Ends the command early. */
       const kill = (): void => {
         // A process that the command started may keep the pipe open.
         stdout?.destroy()

@@ -1,16 +1,15 @@
 /**
- * Where the sources file is. It is never a file that merely lies in the working folder, because it can name commands that
- * the programs run.
+ * Where the sources file is. It is never a file that merely lies in the working folder, because it can name commands
+ * that the programs run.
  */
 import { Effect, FileSystem } from "effect"
 import { userInfo } from "node:os"
 import { isAbsolute, join, resolve } from "node:path"
 import { variableText } from "./Setting.ts"
 
-/** The name of the file in the platform's configuration folder. */
 const inConfigurationFolder = join("payments", "payments.toml")
 
-/** Returns the absolute path of the file that the flag `--config`, or without it PAYMENTS_CONFIG, names. */
+/** The absolute path that the flag `--config`, or without it PAYMENTS_CONFIG, names. */
 export const namedFile = (flag: string | undefined): Effect.Effect<string | undefined> =>
   Effect.map(
     flag === undefined ? variableText("PAYMENTS_CONFIG") : Effect.succeed(flag),
@@ -18,8 +17,8 @@ export const namedFile = (flag: string | undefined): Effect.Effect<string | unde
   )
 
 /**
- * Returns the path of the file in the platform's configuration folder, whether it exists or not. Returns undefined if this
- * user has no home folder. Relative paths in the environment are ignored.
+ * Returns the path of the file in the platform's configuration folder, whether it exists or not. Undefined if this user
+ * has no home folder. Relative paths in the environment are ignored.
  */
 export const usualFile = Effect.fnUntraced(function*(platform: NodeJS.Platform = process.platform) {
   const folder = (name: string) =>

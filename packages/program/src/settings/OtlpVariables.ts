@@ -1,6 +1,7 @@
 /**
- * The settings of the OTLP export: the environment variables of the OpenTelemetry specification. An invalid setting gets a
- * warning and turns its signal off. It never ends the program, because platforms set these variables for all programs.
+ * The settings of the OTLP export: the environment variables of the OpenTelemetry specification. An invalid setting
+ * gets a warning and turns its signal off. It never ends the program, because platforms set these variables for all
+ * programs.
  *
  * https://opentelemetry.io/docs/specs/otel/protocol/exporter/
  */
@@ -11,20 +12,17 @@ export const signals = ["TRACES", "METRICS", "LOGS"] as const
 /** One of {@link signals}. */
 export type Signal = typeof signals[number]
 
-/** How one signal is exported. */
 export interface SignalSettings {
   readonly url: string
   readonly protocol: "http/protobuf" | "http/json"
   /** They often contain a key. */
   readonly headers: Redacted.Redacted<Readonly<Record<string, string>>>
   readonly compression: "gzip" | "none"
-  /** The limit of one request. */
+  /** Per request. */
   readonly timeout: Duration.Duration
 }
 
-/** The settings of the export. */
 export interface OtlpSettings {
-  /** The signals that are exported. */
   readonly signals: { readonly [name in Signal]?: SignalSettings }
   readonly serviceName: string | undefined
   readonly attributes: Readonly<Record<string, string>>
@@ -38,7 +36,6 @@ export interface OtlpSettings {
 
 const perSignal = ["ENDPOINT", "PROTOCOL", "HEADERS", "COMPRESSION", "TIMEOUT"] as const
 
-/** The variables that are read. */
 export const otlpVariables: ReadonlyArray<string> = [
   ...perSignal.map((name) => `OTEL_EXPORTER_OTLP_${name}`),
   ...signals.flatMap((signal) => perSignal.map((name) => `OTEL_EXPORTER_OTLP_${signal}_${name}`)),
@@ -52,7 +49,7 @@ export const otlpVariables: ReadonlyArray<string> = [
   "OTEL_TRACES_SAMPLER_ARG"
 ]
 
-/** Reads the settings from the environment, through the current `ConfigProvider`. */
+/** Reads the environment, through the current `ConfigProvider`. */
 export const readOtlpSettings: Effect.Effect<OtlpSettings> = Effect.gen(function*() {
   const values = new Map<string, string>()
   for (const name of otlpVariables) {
@@ -63,7 +60,7 @@ export const readOtlpSettings: Effect.Effect<OtlpSettings> = Effect.gen(function
   return parseOtlpSettings(values)
 })
 
-/** Reads values, and collects a sentence for each that is invalid. */
+/** Collects a sentence for each value that is invalid. */
 const makeReader = (values: ReadonlyMap<string, string>) => {
   const problems = new Set<string>()
   return {

@@ -11,7 +11,7 @@ export interface SettingParser<A> {
   readonly expected: string
 }
 
-/** 1,000 years. A time that is much farther away is no valid date. */
+/** 1,000 years. A time much farther away is no valid date. */
 const longestDuration = 365_000 * 86_400_000
 
 /** A duration as people write it. A number without a unit is invalid, because the unit would be a guess. */
@@ -33,7 +33,6 @@ export const interval: SettingParser<Duration.Duration> = {
   }
 }
 
-/** A share, as a percentage. */
 export const percentage: SettingParser<number> = {
   expected: "a percentage from 0% to 100%",
   parse: (text) => {
@@ -42,7 +41,6 @@ export const percentage: SettingParser<number> = {
   }
 }
 
-/** Names of fields. */
 export const fieldNames: SettingParser<ReadonlyArray<string>> = {
   expected: "names of fields, separated by commas",
   parse: (text) => {
@@ -51,13 +49,11 @@ export const fieldNames: SettingParser<ReadonlyArray<string>> = {
   }
 }
 
-/** Paths of fields. */
 export const fieldPaths: SettingParser<ReadonlyArray<string>> = {
   expected: "fields such as customerDetails.email, separated by commas",
   parse: (text) => readPaths(text)?.map(({ names }) => pathText(names))
 }
 
-/** The path of one field. */
 export const fieldPath: SettingParser<string> = {
   expected: "a field such as customerDetails.email",
   parse: (text) => {

@@ -7,7 +7,7 @@ import type { SettingParser } from "./Parsers.ts"
 export const variableText = (name: string): Effect.Effect<string | undefined> =>
   Effect.orDie(Config.String(name).pipe(Config.withDefault(undefined)))
 
-/** Reads a flag, or without the flag an environment variable. The error of an invalid value names where it came from. */
+/** Reads a flag, or without it an environment variable. The error of an invalid value names where it came from. */
 export const setting = Effect.fnUntraced(function*<A>(
   flag: { readonly name: string; readonly text: string | undefined },
   variable: string | undefined,
@@ -29,7 +29,7 @@ export interface TextSetting<A> {
   readonly flag?: readonly [name: string, metavar: string]
 }
 
-/** The value of a setting, its text, and the flag or variable that set it. */
+/** A value, its text, and the flag or variable that set it. */
 export interface Given<A> {
   readonly value: A
   readonly text: string

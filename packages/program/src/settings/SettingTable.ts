@@ -1,12 +1,12 @@
 /**
- * Every setting of the programs, one row each. Parsers, flags and their help, `docs/settings.md`, the JSON Schema, what
- * `payments config` shows and what overrides what derive from this table.
+ * Every setting of the programs, one row each. This table gives parsers, flags and their help, `docs/settings.md`, the
+ * JSON Schema, what `payments config` shows, and what overrides what.
  */
 import { Lists } from "@payments/core"
 import type { Schema } from "effect"
 import * as Type from "./Types.ts"
 
-/** What is known about a setting besides its type and its texts. */
+/** What is known about a setting besides its type and texts. */
 interface Facts {
   readonly variable?: string
   /** The flag, which overrides the variable, and what stands for its value in help texts. */
@@ -15,18 +15,22 @@ interface Facts {
   readonly program?: "payments" | "payments-worker"
   /** The value without the setting, as a text. It is always shown. */
   readonly default?: string
-  /** The effect without the setting, which only `payments config` shows. `valueOf` returns the text of another setting. */
+  /**
+   * The effect without the setting, which only `payments config` shows. `valueOf` returns the text of another setting.
+   */
   readonly unset?: string | ((valueOf: (name: string) => string | undefined) => string | undefined)
 }
 
-/** A setting. Its name in the sources file is its key in the table. */
+/** Its name in the sources file is its key in the table. */
 export interface Setting extends Facts {
   /**
-   * What it is for. The variables of `service`, `key`, `rule` and `destination` describe the source of the environment. All other
-   * variables override the file. A setting without a part is a member of `Source`.
+   * What it is for. The variables of `service`, `key`, `rule` and `destination` describe the source of the environment.
+   * All other variables override the file. A setting without a part is a member of `Source`.
    */
   readonly part?: "service" | "key" | "limiter" | "destination" | "schedule" | "scan" | "rule" | undefined
-  /** A setting of the file has a schema. A setting with a variable or a flag has a parser of texts, unless core has it. */
+  /**
+   * A setting of the file has a schema. A setting with a variable or a flag has a parser of texts, unless core has it.
+   */
   readonly type: {
     readonly schema?: (description: string) => Schema.Top
     readonly parse?: (text: string) => unknown
@@ -41,7 +45,6 @@ export interface Setting extends Facts {
   readonly flagMeaning?: string | undefined
 }
 
-/** Makes the rows of a part. */
 const rowsOf =
   <const Part extends Setting["part"]>(part: Part) =>
   <const Type extends Setting["type"], const Known extends Facts>(
@@ -63,7 +66,6 @@ const scan = rowsOf("scan")
 const rule = rowsOf("rule")
 const row = rowsOf(undefined)
 
-/** The rows of a table. */
 export interface Settings {
   readonly [name: string]: Setting
 }

@@ -1,6 +1,6 @@
 /**
- * The types of settings: what the sources file accepts, and which texts a flag or a variable accepts. Messages never repeat a
- * value, because it may be a secret in the wrong place.
+ * The types of settings: what the sources file accepts, and which texts a flag or a variable accepts. Messages never
+ * repeat a value, because it may be a secret in the wrong place.
  */
 import { Lists } from "@payments/core"
 import { Cron, DateTime, Option, Record, Result, Schema, Struct } from "effect"
@@ -22,7 +22,6 @@ const text = <A>(parser: SettingParser<A>) => ({
 const matching = (expected: string, isValid: (given: string) => boolean) =>
   text({ expected, parse: (given) => isValid(given) ? given : undefined })
 
-/** Returns whether the text has a character, no control character, and no space at its ends. */
 const isPlain = (given: string): boolean => given !== "" && !/\p{Cc}/u.test(given) && given.trim() === given
 
 export const plain = matching("text without control characters and without spaces at its ends", isPlain)
@@ -42,18 +41,16 @@ export const timeZone = matching(
   "a time zone such as Europe/Madrid",
   (given) => Option.isSome(DateTime.zoneFromString(given))
 )
-/** The name of a runner of a cluster. */
 export const runnerName = matching(
   "the name of a runner: 1 to 60 letters, digits, `.`, `_` and `-`",
   (given) => /^[A-Za-z0-9._-]{1,60}$/.test(given)
 )
-/** The beginning of the names of a cluster's tables. PostgreSQL truncates names of more than 63 bytes. */
+/** PostgreSQL truncates names of more than 63 bytes. */
 export const tablePrefix = matching(
   "1 to 30 small letters, digits and `_`, the first of which is a letter",
   (given) => /^[a-z][a-z0-9_]{0,29}$/.test(given)
 )
 
-/** The URL of a cluster's database. */
 export const clusterUrl = {
   ...plain,
   expected: "postgres://HOST/DATABASE",
@@ -85,7 +82,6 @@ const choices = <const A extends string>(values: ReadonlyArray<A>, description: 
 const either = (values: ReadonlyArray<string>): string =>
   new Intl.ListFormat("en-GB", { type: "disjunction" }).format(values)
 
-/** One of some texts. */
 export const oneOf = <const A extends string>(...values: ReadonlyArray<A>) => ({
   expected: either(values),
   parse: (given: string) => values.find((value) => value === given),
@@ -134,7 +130,7 @@ export const positiveNumber = {
   }
 }
 
-/** Texts that no file has. */
+/** No file has these. */
 const word = <A>(expected: string, parse: (given: string) => A | undefined): SettingParser<A> => ({ expected, parse })
 
 export const anyText = word("text", (given) => given === "" ? undefined : given)
@@ -148,7 +144,6 @@ export const hosts = word("names or addresses without http://, separated by comm
   return names.every((name) => /^[\w.:[\]-]+$/.test(name)) ? names : undefined
 })
 
-/** A program and its arguments. */
 export const command = {
   schema: (description: string) => {
     const message = "must be an array of arguments, the first of which is the program"

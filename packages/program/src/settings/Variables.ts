@@ -7,10 +7,9 @@ const rows: ReadonlyArray<readonly [name: string, row: Setting]> = Object.values
   Object.entries<Setting>(table)
 )
 
-/** Every environment variable of `payments` and `payments-worker`. */
 export const variables: ReadonlyArray<string> = rows.flatMap(([, { variable }]) => variable ?? [])
 
-/** Returns what an environment variable means, for the documentation. */
+/** For the documentation. */
 export const variableMeaning = (variable: string): string | undefined => {
   const row = rows.find(([, one]) => one.variable === variable)?.[1]
   if (row?.variableMeaning !== undefined || row === undefined) return row?.variableMeaning
@@ -49,8 +48,9 @@ export const unknownVariables = (names: ReadonlyArray<string>): ReadonlyArray<st
   })
 
 /**
- * Provides the variables of a rule for personal fields that are set but empty, as empty texts. A variable that is empty usually
- * counts as not set. But an empty variable of a rule is probably a mistake, and without the rule, personal data would be kept.
+ * Provides the variables of a rule for personal fields that are set but empty, as empty texts. A variable that is empty
+ * usually counts as not set. But an empty variable of a rule is probably a mistake, and without the rule, personal data
+ * would be kept.
  */
 export const emptyRuleVariables = (
   environment: Readonly<Record<string, string | undefined>>

@@ -1,6 +1,7 @@
 /**
- * The source that a command of `payments` uses. `--source` or PAYMENTS_SOURCE names it. Without a name, it is the environment if
- * PAYMENTS_BASE_URL is set, else the only source of the sources file. The file is read only if it is needed, and once.
+ * The source that a command of `payments` uses. `--source` or PAYMENTS_SOURCE names it. Without a name, it is the
+ * environment if PAYMENTS_BASE_URL is set, else the only source of the sources file. The file is read only if it is
+ * needed, and once.
  */
 import { type PersonalRule, printable } from "@payments/copy"
 import { PaymentsConfig } from "@payments/core"
@@ -22,30 +23,29 @@ export const SourceFlag = GlobalFlag.Setting("source")({ flag: settingFlag(allSe
 /** `--config`, which every command accepts. */
 export const ConfigFlag = GlobalFlag.Setting("config")({ flag: settingFlag(allSettings.program.config) })
 
-/** The source that a command uses; undefined for the environment. */
+/** Undefined for the environment. */
 type Choice = Effect.Effect<LoadedSource | undefined, ProgramError>
 
 /** The source that a command uses. */
 export class ChosenSource extends Context.Service<ChosenSource, {
   /** Whether a flag or PAYMENTS_SOURCE asks for a source of the file. */
   readonly isNamed: boolean
-  /** The source of a command that reads the service. */
   readonly forService: Choice
   /** The source of a command that only needs a destination. The environment has one if PAYMENTS_TO is set. */
   readonly forDestination: Choice
   /**
-   * The sources of a command that shows several destinations: the named one, or all of the file. Empty if the environment has the
-   * destination.
+   * The sources of a command that shows several destinations: the named one, or all of the file. Empty if the
+   * environment has the destination.
    */
   readonly forDestinations: Effect.Effect<ReadonlyArray<LoadedSource>, ProgramError>
   /**
-   * The named source; without a name, the environment if it is used, and all sources of the file. The flags override their
-   * settings. Empty if nothing is set up: `nothing` says so.
+   * The named source. Without a name: the environment if it is used, and all sources of the file. The flags override
+   * their settings. Empty if nothing is set up: `nothing` says so.
    */
   readonly listed: (flags?: SourceOverrides) => Effect.Effect<ReadonlyArray<LoadedSource>, ProgramError>
-  /** What names the source, or undefined: a flag, a variable, or nothing. */
+  /** A flag, a variable, or undefined. */
   readonly namedBy: Pick<ShownSetting, "value" | "from"> | undefined
-  /** Says that no source is set up and where the sources file would be, and what to do. `found` has no full stop. */
+  /** Says that no source is set up, where the sources file would be, and what to do. `found` has no full stop. */
   readonly nothing: Effect.Effect<{ readonly found: string; readonly advice: string }, ProgramError>
   /** The absolute path of the sources file, whether it exists or not, and what names it. */
   readonly fileToEdit: Effect.Effect<Pick<ShownSetting, "value" | "from">, ProgramError>
@@ -72,7 +72,7 @@ export class ChosenSource extends Context.Service<ChosenSource, {
           loader,
           ({ sourcesOfFile }) => Effect.provideService(sourcesOfFile(path, flags, name), FileSystem.FileSystem, fs)
         )
-      /** Returns whether the environment has what the command needs, and nothing names a source. */
+      /** Whether the environment has what the command needs, and nothing names a source. */
       const isEnvironment = (...variables: ReadonlyArray<string>) =>
         isNamed ? Effect.succeed(false) : isAnySet(variables)
       const sourceOfFile = Effect.fnUntraced(function*(flags?: SourceOverrides) {
@@ -139,7 +139,7 @@ const withoutFile = Effect.fnUntraced(function*(name: string | undefined, flagNa
   )
 })
 
-/** Returns the named source of a file, or without a name its only one. */
+/** Without a name, it is the only source. */
 const choose = (
   sources: ReadonlyArray<LoadedSource>,
   { flagName, name, path }: { readonly name: string | undefined; readonly flagName: string; readonly path: string }
@@ -163,7 +163,7 @@ const choose = (
   )
 }
 
-/** Returns the absolute path of the sources file, and what names it. */
+/** The absolute path, and what names it. */
 const fileNamedBy = Effect.fnUntraced(function*(flag: string | undefined) {
   const named = yield* namedFile(flag)
   const value = named ?? (yield* usualFile())
@@ -187,8 +187,8 @@ const mostNames = 20
 const usualPlace = Effect.map(usualFile(), (path) => path === undefined ? "payments.toml" : printable(path))
 
 /**
- * The rate limit store of the chosen source, if there is one. Its code is loaded only then, and it connects with the first
- * request.
+ * The rate limit store of the chosen source, if there is one. Its code is loaded only then, and it connects with the
+ * first request.
  */
 export const chosenRateLimitStore: Layer.Layer<never, ProgramError, ChosenSource> = Layer.unwrap(
   Effect.gen(function*() {
@@ -216,8 +216,8 @@ export const chosenPersonal = (
   })
 
 /**
- * The source to which destinations of the chosen source are bound. Undefined if the settings have no address. `from` chooses
- * the source of a command.
+ * The source to which destinations of the chosen source are bound. Undefined if the settings have no address. `from`
+ * chooses the source of a command.
  */
 export const chosenBoundTo = (
   from: "forService" | "forDestination"

@@ -1,6 +1,6 @@
 /**
- * Adds a source to the sources file, or removes one. All other lines of the file stay byte for byte. A file with a mistake is
- * not changed. The new file replaces the old one atomically, and only its owner may read it. A lock file next to it
+ * Adds a source to the sources file, or removes one. All other lines stay byte for byte. A file with a mistake is not
+ * changed. The new file replaces the old one atomically, and only its owner may read it. A lock file next to it
  * serializes programs that edit it.
  */
 import { lockFile, makeFolder, printable, replaceFile, systemCodeOf, writeProblem } from "@payments/copy"
@@ -19,7 +19,7 @@ import { appendTable, removeTable, type TomlValue } from "./TomlEdit.ts"
 /** A source to add. */
 export interface NewSource<R> {
   readonly name: string
-  /** Settings by their names in the file. Paths are absolute. */
+  /** By their names in the file. Paths are absolute. */
   readonly settings: { readonly [setting: string]: TomlValue }
   /** Gets the address if neither the settings nor the defaults of the file have one. It may ask a person. */
   readonly baseUrl: Effect.Effect<string, ProgramError, R>
@@ -29,16 +29,15 @@ export interface NewSource<R> {
 
 type Editing<A> = Effect.Effect<A, ProgramError, FileSystem.FileSystem | Path.Path>
 
-/** How long an edit waits for another one. An edit takes milliseconds. */
+/** An edit takes milliseconds. */
 const lockTime = Duration.seconds(10)
 
-/** The folder of the stored keys, relative to the folder of the sources file. */
+/** Relative to the folder of the sources file. */
 const keyFolder = "keys"
 
-/** Adds a source. Creates a missing file. Returns the path of the key file, if it stored the key in one. */
+/** Adds a source. Creates a missing file. Returns the path of the key file, if it stored a key. */
 export const addSource = Effect.fnUntraced(function*<R>(file: string, { baseUrl, key, name, settings }: NewSource<R>) {
   const keyFile = join(keyFolder, name)
-  /** Returns the text with the source. Fails if the source is wrong. */
   const withSource = Effect.fnUntraced(function*(
     { document, text }: Pick<Editable, "document" | "text">,
     own: NewSource<R>["settings"]
@@ -56,7 +55,8 @@ export const addSource = Effect.fnUntraced(function*<R>(file: string, { baseUrl,
     )
     return changed
   })
-  // Report mistakes before a person is asked for anything, and before a file is made. Other programs can edit the file meanwhile.
+  // Report mistakes before a person is asked for anything, and before a file is made. Other programs can edit the file
+  // meanwhile.
   const text = yield* Effect.catch(currentText(file), () => editing(file, (editable) => Effect.succeed(editable.text)))
   const current = { text, document: yield* parseSourcesFile(file, text) }
   const needsAddress = settings["base_url"] === undefined && !hasDefaultAddress(text)
@@ -81,7 +81,6 @@ export const addSource = Effect.fnUntraced(function*<R>(file: string, { baseUrl,
 /** Stands for an address that a person has not given yet. */
 const placeholder = "https://example.com"
 
-/** Whether the sources of the file need no address of their own. */
 const hasDefaultAddress = (text: string): boolean => {
   const parsed = parseToml(text)
   const defaults = Result.isSuccess(parsed) ? parsed.success.value["defaults"] : undefined
@@ -120,11 +119,10 @@ export const removeSource = (file: string, name: string): Editing<string | undef
 
 const namesOf = (sources: SourcesDocument["sources"]) => sources.map(({ name }) => name)
 
-/** The file while it is locked. */
 interface Editable {
   readonly text: string
   readonly document: SourcesDocument
-  /** Replaces the text. Fails if another program has changed the file since it was read. */
+  /** Fails if another program has changed the file since it was read. */
   readonly replace: (text: string) => Effect.Effect<void, ProgramError, FileSystem.FileSystem | Path.Path>
 }
 
@@ -159,7 +157,7 @@ const editing = <A>(
     return yield* edit({ text, document, replace })
   }).pipe(Effect.scoped)
 
-/** Returns the text of the file, or no text if the file does not exist. */
+/** Empty if the file does not exist. */
 const currentText = (file: string): Effect.Effect<string, SourcesError, FileSystem.FileSystem> =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
@@ -186,13 +184,15 @@ const requireOnly = (
     : unchanged(file, "its sources are not written as tables [sources.NAME]. Edit it yourself.")
 }
 
-/** Returns the document with other sources, as plain objects. A document without sources is the same as one with none. */
+/**
+ * Returns the document with other sources, as plain objects. A document without sources is the same as one with none.
+ */
 const plain = (document: Container, change: Change = (sources) => sources): unknown => {
   const { sources = {}, ...others } = document
   return JSON.parse(JSON.stringify({ ...others, sources: change(sources as Sources) })) // the schema requires a table
 }
 
-/** Stores the key. An existing file stays, because it may be needed elsewhere. */
+/** An existing file stays, because it may be needed elsewhere. */
 const storeKey = Effect.fnUntraced(function*(file: string, key: Redacted.Redacted<string>) {
   const fs = yield* FileSystem.FileSystem
   const text = `${Redacted.value(key)}\n`

@@ -4,14 +4,13 @@ import { closest } from "fastest-levenshtein"
 import { namePattern, SourceSettings, SourcesFile } from "./SourceSchema.ts"
 import { isTable, type TomlPath } from "./Toml.ts"
 
-/** A value that does not match the schema. */
 export interface FileIssue {
   readonly path: TomlPath
   /** A sentence. */
   readonly problem: string
 }
 
-/** Returns all values that do not match the schema. */
+/** Finds all values that do not match the schema. */
 export const issuesIn = (value: unknown): ReadonlyArray<FileIssue> => {
   const sources = isTable(value) && isTable(value["sources"]) ? value["sources"] : {}
   return [
@@ -23,7 +22,6 @@ export const issuesIn = (value: unknown): ReadonlyArray<FileIssue> => {
   ]
 }
 
-/** Returns the values of the table at the path that do not match its schema. */
 const issuesOf = (
   schema: Schema.Decoder<unknown>,
   at: TomlPath,
@@ -70,8 +68,8 @@ const sentenceOf = (path: TomlPath, message: string): string => {
 }
 
 /**
- * Writes a path as in TOML: `sources.north.window.days`. An index is left out: its line says which element it is. The name of a
- * source is left out if it looks like no name, because it may be a secret.
+ * Writes a path as in TOML: `sources.north.window.days`. An index is left out: its line says which element it is. A
+ * source's name that looks like no name is left out, because it may be a secret.
  */
 export const pathName = (path: TomlPath): string =>
   path.filter((key) => typeof key === "string").map((key, index) =>

@@ -1,4 +1,4 @@
-/** One source of the sources file: its settings with those of `[defaults]`, and the checks over several settings. */
+/** One source of the sources file, with the settings of `[defaults]`, and the checks over several settings. */
 import { Destination, type PostgresUrl, realPathIfAny } from "@payments/copy"
 import { Lists, PaymentsConfig, type Settings as ServiceSettings } from "@payments/core"
 import { Cron, Effect, Result, Schema } from "effect"
@@ -11,16 +11,13 @@ import { needsKey, ruleOf } from "./SourceRule.ts"
 import { SourceSettings } from "./SourceSchema.ts"
 import type { Container, TomlDocument, TomlPath } from "./Toml.ts"
 
-/** A source as the file describes it. */
 export interface FileSource {
   readonly name: string
   /** Its own settings, and those of `[defaults]` that it does not set itself. */
   readonly settings: SourceSettings
-  /** Returns the line of a setting. */
   readonly lineOf: (setting: string) => number
   readonly to: Destination.StoredDestination | undefined
   readonly rateLimitStore: PostgresUrl.PostgresUrl | undefined
-  /** The schedules that are set. */
   readonly full: Schedule | undefined
   readonly window: Schedule | undefined
   readonly head: Schedule | undefined
@@ -36,7 +33,7 @@ export interface SettingsTable {
 /** Notes a mistake in the line of the path. */
 export type Note = (path: TomlPath, problem: string) => void
 
-/** Settings of which a table can have only one. A source that sets one of them inherits none of the others. */
+/** A table can have only one of these. A source that sets one of them inherits none of the others. */
 const alternatives = [
   ["api_key_file", "api_key_env", "api_key_command"],
   ["invoices_api_key_file", "invoices_api_key_env", "invoices_api_key_command"],
@@ -44,7 +41,7 @@ const alternatives = [
   ["every", "cron"]
 ] as const satisfies ReadonlyArray<ReadonlyArray<keyof SourceSettings>>
 
-/** Reads the settings in a table. `isInvalid` says which of them do not match the schema. */
+/** `isInvalid` says which settings do not match the schema. */
 export const tableOf = (path: TomlPath, table: Container, isInvalid: (path: TomlPath) => boolean): SettingsTable => {
   const keys = Object.keys(table)
   const valid = Object.fromEntries(keys.filter((key) => !isInvalid([...path, key])).map((key) => [key, table[key]]))
@@ -53,7 +50,7 @@ export const tableOf = (path: TomlPath, table: Container, isInvalid: (path: Toml
 
 const decode = Schema.decodeUnknownSync(SourceSettings)
 
-/** Checks the settings of a table that exclude or need each other. */
+/** Checks settings that exclude or need each other. */
 export const checkTable = ({ keys, path, valid }: SettingsTable, note: Note): void => {
   for (const group of alternatives) {
     const [first, second] = group.filter((setting) => keys.has(setting))
@@ -69,7 +66,6 @@ export const checkTable = ({ keys, path, valid }: SettingsTable, note: Note): vo
   }
 }
 
-/** Settings with those of `[defaults]` that they do not replace. */
 const merged = (own: SettingsTable, defaults: SettingsTable) => {
   const isInherited = (setting: string): boolean => {
     const group: ReadonlyArray<string> = alternatives.find((names) => names.some((one) => one === setting)) ?? [setting]
@@ -92,7 +88,6 @@ export const sourceOf = Effect.fnUntraced(function*(
     readonly own: SettingsTable
     readonly defaults: SettingsTable
     readonly document: TomlDocument
-    /** The folder of the file. */
     readonly folder: string
     readonly note: Note
   }
@@ -131,7 +126,7 @@ const lacksOf = (isSet: (setting: string) => boolean): ReadonlyArray<string> => 
 /** The lists that a window pass can read. */
 const windowed = Lists.all.filter(({ windowFilter }) => windowFilter !== undefined)
 
-/** Returns what is wrong with settings that match the schema, each with its setting. */
+/** For settings that match the schema. */
 const problemsOf = (settings: SourceSettings, isSet: (setting: string) => boolean, source: string) => [
   ...PaymentsConfig.problemsOf(serviceTexts(settings)).flatMap(({ problem, setting: variable }) => {
     const setting = settingOf(variable)
@@ -167,16 +162,14 @@ const scheduleAt = ({ cron, every }: Times = {}, timeZone = "UTC"): Schedule | u
   return parsed === undefined || Result.isFailure(parsed) ? undefined : { _tag: "Cron", cron: parsed.success }
 }
 
-/** Returns the setting of the file that an environment variable resembles. */
 export const settingOf = (variable: string): keyof SourceSettings | undefined =>
   sourceRows.find(([, row]) => row.variable === variable)?.[0]
 
-/** The rows of a source's settings. */
 export const sourceRows = Object.entries<Setting>(allSettings.source) as ReadonlyArray<
   readonly [keyof SourceSettings, Setting] // the keys of its own rows
 >
 
-/** Returns the settings of the service as texts of environment variables. */
+/** As texts of environment variables. */
 export const serviceTexts = (settings: SourceSettings) => ({
   PAYMENTS_BASE_URL: settings.base_url,
   PAYMENTS_INVOICES_BASE_URL: settings.invoices_base_url,
@@ -196,7 +189,6 @@ const occurs = (cron: Cron.Cron): boolean => {
   }
 }
 
-/** Parses the URL of a rate limit store. */
 const storeOf = (
   text: string,
   folder: string,
@@ -212,11 +204,11 @@ const storeOf = (
   return problem !== undefined || Result.isFailure(parsed) ? undefined : inFolder(parsed.success, folder)
 }
 
-/** The paths of a URL in the file are relative to the folder of the file. */
+/** Paths are relative to the folder of the file. */
 const inFolder = (url: PostgresUrl.PostgresUrl, folder: string): PostgresUrl.PostgresUrl =>
   url.sslRootCert === undefined ? url : { ...url, sslRootCert: resolve(folder, url.sslRootCert) }
 
-/** Parses a destination of the file. Its paths are relative to the folder of the file. */
+/** Paths are relative to the folder of the file. */
 const destinationOf = Effect.fnUntraced(function*(
   text: string,
   folder: string,
@@ -239,7 +231,7 @@ const destinationOf = Effect.fnUntraced(function*(
     : refuse("Stdout (-) stores nothing.")
 })
 
-/** Returns a text that is the same for two spellings of one destination, as far as this machine can know. */
+/** A text that is the same for two spellings of one destination, as far as this machine can know. */
 export const identityOf = (destination: Destination.StoredDestination): Effect.Effect<string> => {
   const { place } = Destination.operations(destination)
   return place.isLocal ? Effect.sync(() => `file ${realPathIfAny(place.file) ?? place.file}`) : place.spelling

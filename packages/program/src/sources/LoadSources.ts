@@ -1,7 +1,7 @@
 /**
- * The sources of a program: those of the sources file, or the environment as one source. A flag overrides the environment,
- * which overrides the file. But the service and the destination of a source in the file come from the file only, so that a
- * key never goes to the address of another source.
+ * The sources of a program: those of the sources file, or the environment as one source. A flag overrides the
+ * environment, which overrides the file. But the service and the destination of a source in the file come from the file
+ * only. So a key never goes to the address of another source.
  */
 import { Destination, printable } from "@payments/copy"
 import { Lists, PaymentsConfig, PaymentsConfigError } from "@payments/core"
@@ -37,7 +37,7 @@ export interface LoadedSource extends Source {
 /** The sources of a program. */
 export interface LoadedSources extends SourceSet {
   readonly sources: ReadonlyArray<LoadedSource>
-  /** The cluster that the file names. */
+  /** From the file. */
   readonly cluster?: FileCluster | undefined
 }
 
@@ -47,9 +47,9 @@ const defaultConcurrency = 32
 const defaultSchedule: Schedule = { _tag: "Every", every: Duration.minutes(5) }
 
 /**
- * Loads the sources of the worker. `--config` or PAYMENTS_CONFIG names the file. Without them, the sources are the environment
- * if PAYMENTS_BASE_URL is set, else the file in the configuration folder if it exists, else the environment. Every source needs
- * a destination.
+ * Loads the sources of the worker. `--config` or PAYMENTS_CONFIG names the file. Without them, the environment is the
+ * source if PAYMENTS_BASE_URL is set. Else it is the file in the configuration folder if it exists, else the
+ * environment. Every source needs a destination.
  */
 export const loadSources = Effect.fnUntraced(function*(
   { config, flags = {} }: { readonly config?: string | undefined; readonly flags?: SourceOverrides }
@@ -75,7 +75,7 @@ export const loadSources = Effect.fnUntraced(function*(
   return findings.length === 0 ? loaded : yield* new SourcesError({ file, findings })
 })
 
-/** The error about a file without sources, for a program that needs one. */
+/** For a program that needs a source. */
 export const noSourceIn = (file: string): SourcesError =>
   new SourcesError({
     file,
@@ -85,7 +85,7 @@ export const noSourceIn = (file: string): SourcesError =>
     }]
   })
 
-/** Loads the sources of a file. With `chosen`, the flags are for that source. */
+/** With `chosen`, the flags are for that source. */
 export const sourcesOfFile = Effect.fnUntraced(function*(
   file: string,
   flags: SourceOverrides = {},
@@ -125,7 +125,6 @@ const keepingSnapshots = (
 ): Destination.StoredDestination | undefined =>
   to === undefined || keepSnapshots === undefined ? to : { ...to, keepSnapshots }
 
-/** Returns the environment as one source. */
 export const sourcesOfEnvironment = Effect.fnUntraced(function*(flags: SourceOverrides = {}): Loading {
   const fs = yield* FileSystem.FileSystem
   const [text, from] = flags.to === undefined
@@ -165,7 +164,7 @@ const serviceVariables = Effect.map(
   (texts): { readonly [variable: string]: string | undefined } => Object.fromEntries(texts)
 )
 
-/** The source to which destinations of the environment are bound. Undefined if PAYMENTS_BASE_URL is not set. */
+/** Undefined if PAYMENTS_BASE_URL is not set. */
 export const boundToEnvironment: Effect.Effect<string | undefined, PaymentsConfigError> = Effect.gen(function*() {
   const texts = yield* serviceVariables
   const source = PaymentsConfig.sourceOf(texts)
@@ -179,7 +178,7 @@ const variablesOf = (part: Setting["part"]) =>
     row.part === part && row.variable !== undefined ? [row.variable] : []
   )
 
-/** The variables that a source of the file ignores. */
+/** Sources of the file ignore these. */
 const ignoredVariables = [
   ...Object.keys(serviceTexts({})),
   ...variablesOf("key").toSorted(),
@@ -187,13 +186,13 @@ const ignoredVariables = [
   ...variablesOf("destination")
 ]
 
-/** Whether the environment sets anything of a source. */
+/** Whether any variable of a source is set. */
 export const isEnvironmentSet: Effect.Effect<boolean> = Effect.map(
   Effect.forEach(ignoredVariables, variableText),
   (texts) => texts.some((text) => text !== undefined)
 )
 
-/** Checks the settings of the service in the environment, except the keys. */
+/** Does not check the keys. */
 export const checkEnvironment = Effect.gen(function*() {
   const texts = yield* serviceVariables
   const rule = yield* Effect.result(ruleInEnvironment)
@@ -230,7 +229,7 @@ const inFile = ({ full, head, name, rateLimitStore, settings, window }: FileSour
 const fullSchedule = (own: Schedule | undefined, { every }: Overrides): Schedule =>
   every === undefined ? own ?? defaultSchedule : { _tag: "Every", every: every.value }
 
-/** Returns the settings that are neither schedules, nor of the service, nor the destination. */
+/** Without schedules, the service and the destination. */
 const withOverrides = (settings: SourceSettings, overrides: Overrides) => ({
   ...membersOf(settings, overrides),
   lists: Lists.all.filter(({ label }) => settings.lists?.includes(label) ?? true).map(({ name }) => name),

@@ -12,14 +12,13 @@ import { keyInVariable, keySourceOf } from "./SourceService.ts"
 
 type Personal = Source["personal"]
 
-/** Returns the rule of a source in the file. The settings of the source have no mistakes. */
+/** The settings of the source must have no mistakes. */
 export const personalInFile = (file: string, source: FileSource, fs: FileSystem.FileSystem): Personal => {
   const { rule } = ruleOf(source.settings, true)
   const key = keySourceOf(file, source, fs, "personal_key")
   return key === undefined ? Effect.succeed(rule) : withKey(rule, key)
 }
 
-/** Reads the key and returns the rule with it. */
 const withKey = (rule: PersonalRule, { read, setting }: KeySource): Personal =>
   Effect.flatMap(read, (found): Personal => {
     const checked = "problem" in found ? found : checkKey(found.value)
@@ -31,7 +30,7 @@ const withKey = (rule: PersonalRule, { read, setting }: KeySource): Personal =>
 /** The length of the shortest key, in characters: 128 random bits in hexadecimal digits. */
 const shortestKey = 32
 
-/** Checks a key. The key of the HMAC is its UTF-8. */
+/** The key of the HMAC is the UTF-8 of the text. */
 const checkKey = (key: Redacted.Redacted<string>): Checked<Redacted.Redacted<Uint8Array>> =>
   Redacted.value(key).length < shortestKey
     ? { problem: `has fewer than ${shortestKey} characters. Make a key: openssl rand -hex 32` }
@@ -40,7 +39,7 @@ const checkKey = (key: Redacted.Redacted<string>): Checked<Redacted.Redacted<Uin
 const keyVariable = allSettings.keys.personal_key.variable
 const keyFileVariable = allSettings.source.personal_key_file.variable
 
-/** Reads the rule of the environment, without its key. Fails with all mistakes. */
+/** Without its key. Fails with all mistakes. */
 export const ruleInEnvironment: Personal = Effect.gen(function*() {
   const problems: Array<ConfigProblem> = []
   const read = Effect.fnUntraced(function*<A>(
@@ -76,7 +75,6 @@ export const ruleInEnvironment: Personal = Effect.gen(function*() {
   return problems.length === 0 ? checked.rule : yield* new PaymentsConfigError({ problems })
 })
 
-/** The rule of the environment. */
 export const personalInEnvironment: Effect.Effect<PersonalRule, PaymentsConfigError, FileSystem.FileSystem> = Effect
   .gen(
     function*() {

@@ -17,7 +17,6 @@ export interface ShownSetting {
   readonly from: string
 }
 
-/** A value and its place. */
 type Shown = Omit<ShownSetting, "name">
 
 /** Stands for a secret. Its length says nothing about the secret. */
@@ -28,7 +27,7 @@ const rows: ReadonlyArray<readonly [name: string, row: Setting]> = Object.entrie
   ...allSettings.source
 })
 
-/** Returns all settings that are in effect: those shown, and the defaults of the others. */
+/** Returns the settings shown, and the defaults of the others. */
 export const effectiveSettings = (shown: ReadonlyArray<ShownSetting>): ReadonlyArray<ShownSetting> => {
   const find = (name: string) => shown.find((setting) => setting.name === name)
   return rows.flatMap(([name, { unset }]) => {
@@ -44,7 +43,7 @@ const textOf = (value: NonNullable<SourceSettings[keyof SourceSettings]>): strin
     ? value.join(", ")
     : Object.entries(value).map(([name, part]) => `${name} = ${part}`).join(", ")
 
-/** Returns the settings of a source in the file. `to` is the destination that a flag names. */
+/** `to` is the destination that a flag names. */
 export const shownInFile = (
   { file, overrides, source, to }: {
     readonly file: string
@@ -64,7 +63,7 @@ export const shownInFile = (
   })
 }
 
-/** Returns the settings of the environment. `destination` is the one that a flag or a variable names. */
+/** `destination` is the one that a flag or a variable names. */
 export const shownInEnvironment = Effect.fnUntraced(function*(
   destination: { readonly to: Destination.StoredDestination; readonly from: string } | undefined,
   overrides: Overrides
@@ -87,7 +86,6 @@ export const shownInEnvironment = Effect.fnUntraced(function*(
   })
 })
 
-/** Returns the settings that an override, `shownOf` or a default sets. */
 const shownSettings = (
   overrides: Overrides,
   shownOf: (row: typeof rows[number]) => Shown | undefined

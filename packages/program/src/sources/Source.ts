@@ -10,25 +10,24 @@ export type Schedule =
   /** A cron expression with its time zone. */
   | { readonly _tag: "Cron"; readonly cron: Cron.Cron }
 
-/** One account of the service, and how its lists are copied. It has the values of its other settings, such as `maxAge`, too. */
+/** One account of the service, and how its lists are copied. It also has its other settings, such as `maxAge`. */
 export interface Source extends SourceMembers {
   /** `[a-z0-9_-]{1,40}`. Without a file, the source of the environment is `default`. */
   readonly name: string
-  /** The configuration of the service. It reads the key file or runs the key command. */
+  /** Reads the key file or runs the key command. */
   readonly service: Effect.Effect<PaymentsConfig["Service"], PaymentsConfigError>
-  /** The destination; undefined if none is set. */
   readonly to: Destination.StoredDestination | undefined
   /** The database through which all processes that use the key share its request rate. */
   readonly rateLimitStore: PostgresUrl.PostgresUrl | undefined
-  /** The lists to copy; at least one. */
+  /** At least one. */
   readonly lists: ReadonlyArray<Lists.ListName>
-  /** When full scans start. Default: every 5 minutes. */
+  /** Default: every 5 minutes. */
   readonly full: Schedule
-  /** The passes over the invoices settled on the last days. */
+  /** Passes over the invoices settled on the last days. */
   readonly window: { readonly days: number; readonly schedule: Schedule } | undefined
-  /** The passes from the first page until `pages` pages in a row contain nothing new or changed. */
+  /** Passes from the first page until `pages` pages in a row contain nothing new or changed. */
   readonly head: { readonly pages: number; readonly schedule: Schedule } | undefined
-  /** The rule for personal fields, with its key. It reads the key file or runs the key command. */
+  /** With the key: reads the key file or runs the key command. */
   readonly personal: Effect.Effect<PersonalRule, PaymentsConfigError>
   readonly scan: Pick<ScanOptions, "patience" | "onLocked" | "ignoredFields" | "missingLimit">
 }
@@ -37,7 +36,7 @@ export interface Source extends SourceMembers {
 export interface SourceSet {
   /** The absolute path of the file; undefined: the environment. */
   readonly file: string | undefined
-  /** The number of full scans and passes that may run at the same time, over all sources. */
+  /** Of full scans and passes that run at the same time, over all sources. */
   readonly concurrency: number
   /** At least one source, in the order of the file. */
   readonly sources: ReadonlyArray<Source>

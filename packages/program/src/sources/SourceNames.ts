@@ -1,14 +1,14 @@
-/** The names of the sources, for completions: only names are read, and a file with mistakes still has names. */
+/** The names of the sources, for completions. Only names are read: a file with mistakes still has names. */
 import { readPlainFile } from "@payments/core"
 import { Effect, Result } from "effect"
 import { existingUsualFile, namedFile } from "../settings/Location.ts"
 import { namePattern } from "./SourceSchema.ts"
 import { parseToml } from "./Toml.ts"
 
-/** The size of the largest file that is read, in bytes. A person waits for the completion. */
+/** In bytes. A person waits for the completion. */
 const maxBytes = 1024 * 1024
 
-/** Returns the names of the sources of the file that `config` names, or without it of the usual file. Never fails. */
+/** Returns the names of the sources in the file that `config` names, or without it in the usual file. Never fails. */
 export const sourceNames = Effect.fnUntraced(function*(config: string | undefined) {
   const file = (yield* namedFile(config)) ?? (yield* existingUsualFile)
   if (file === undefined) return []

@@ -13,22 +13,22 @@ import type { SourceSettings } from "./SourceSchema.ts"
 
 type RuleName = "personal" | "omit" | "pseudonymize" | "keep" | "undocumented"
 
-/** The settings of a rule, by their names in the sources file. */
+/** By their names in the sources file. */
 export type RuleSettings = { readonly [Name in RuleName]?: SourceSettings[Name] | undefined }
 
-/** A mistake in a setting of a rule. The problem is a phrase that follows the setting's name. */
+/** The problem is a phrase that follows the setting's name. */
 export interface RuleProblem {
   readonly setting: keyof RuleSettings
   readonly problem: string
 }
 
-/** The settings that list fields. Each has the name of the action of its fields. */
+/** Settings that list fields, each named after the action of its fields. */
 const lists = ["omit", "pseudonymize", "keep"] as const satisfies ReadonlyArray<FieldAction & keyof RuleSettings>
 
 /** The problem of a rule with pseudonyms if no setting names a key. */
 export const needsKey = "needs a key"
 
-/** Returns the rule without its key, and all mistakes. `hasKey` says whether a setting names a key. */
+/** Returns the rule without its key, and all mistakes. `hasKey`: a setting names a key. */
 export const ruleOf = (
   settings: RuleSettings,
   hasKey: boolean
@@ -54,14 +54,14 @@ export const ruleOf = (
   return { rule, problems }
 }
 
-/** Returns the paths that a list names. The schema has reported text that is no path. */
+/** The schema has reported text that is no path. */
 const pathsOf = (setting: typeof lists[number], texts: ReadonlyArray<string> = []) =>
   texts.flatMap((text) => {
     const path = readPath(text)?.path
     return path === undefined ? [] : [{ setting, path }]
   })
 
-/** Returns what is wrong with a field of a list. `earlier` is the list that named it before. */
+/** `earlier` is the list that named the field before. */
 const problemOf = (
   path: FieldPath,
   setting: typeof lists[number],

@@ -1,4 +1,6 @@
-/** The schema of the sources file, from the table of settings. The JSON Schema for editors and the reference page are made from it. */
+/**
+ * The schema of the sources file, from the table of settings. The JSON Schema and the reference page derive from it.
+ */
 import { Record, Schema, Struct } from "effect"
 import { allSettings } from "../settings/SettingTable.ts"
 
@@ -17,12 +19,12 @@ const schemasOf = <const R extends Rows>(rows: R): SchemasOf<R> =>
 
 const optional = Struct.map(Schema.optionalKey)
 
-/** The settings of a source, and of `[defaults]`. */
+/** A source and `[defaults]` have these settings. */
 export const SourceSettings = Schema.Struct(schemasOf(allSettings.source)).mapFields(optional).annotate({
   identifier: "Source"
 })
 
-/** The settings of a source that are set, as decoded from the file. */
+/** Those that are set, as decoded from the file. */
 export type SourceSettings = typeof SourceSettings.Type
 
 /** The names of sources. */
@@ -30,10 +32,8 @@ export const namePattern = /^[a-z0-9_-]{1,40}$/
 
 const { url, ...others } = schemasOf(allSettings.cluster)
 
-/** The settings of the cluster. */
 export const ClusterTable = Schema.Struct({ url, ...optional(others) })
 
-/** The whole file. */
 export const SourcesFile = Schema.Struct({
   ...optional(schemasOf(allSettings.file)),
   cluster: Schema.optionalKey(ClusterTable).annotateKey({
@@ -46,7 +46,6 @@ export const SourcesFile = Schema.Struct({
     })
 })
 
-/** The JSON Schema of the file. */
 export const jsonSchema = (): object => {
   const { definitions, schema } = Schema.toJsonSchemaDocument(SourcesFile, { onExcessProperty: "error" })
   return {

@@ -1,4 +1,4 @@
-/** The configuration of the service of a source in the file: its keys come from files, variables or commands. */
+/** The service of a source in the file: its keys come from files, variables or commands. */
 import { printable } from "@payments/copy"
 import { type KeySource, makeKeyFile, PaymentsConfig, PaymentsConfigError, processSettings } from "@payments/core"
 import { Config, Effect, type FileSystem } from "effect"
@@ -8,11 +8,11 @@ import { type FileSource, serviceTexts, settingOf } from "./FileSource.ts"
 import type { Source } from "./Source.ts"
 import type { SourceSettings } from "./SourceSchema.ts"
 
-/** Returns the place of a setting in the file, for messages. */
+/** For messages. */
 const placeOf = (file: string, { lineOf }: FileSource) => (setting: keyof SourceSettings) =>
   `${printable(file)}:${lineOf(setting)}: ${setting}`
 
-/** Returns where a key of a source in the file comes from, or undefined if no setting names it. */
+/** Undefined if no setting names the key. */
 export const keySourceOf = (
   file: string,
   source: FileSource,
@@ -29,7 +29,7 @@ export const keySourceOf = (
   return variable === undefined ? undefined : { setting: place(`${key}_env`), read: keyInVariable(variable) }
 }
 
-/** Returns the configuration of the service of a source in the file. Errors name the settings of the file. */
+/** Errors name the settings of the file. */
 export const serviceOf = (file: string, source: FileSource, fs: FileSystem.FileSystem): Source["service"] => {
   const place = placeOf(file, source)
   const texts = {
@@ -49,7 +49,6 @@ export const serviceOf = (file: string, source: FileSource, fs: FileSystem.FileS
   )
 }
 
-/** Returns the key in an environment variable. */
 export const keyInVariable = (name: string): KeySource["read"] =>
   Effect.map(
     Effect.orDie(Config.Redacted(name).pipe(Config.withDefault(undefined))),

@@ -17,7 +17,6 @@ type Value<N extends Name> = Rows[N]["type"] extends { readonly parse: (text: st
 
 type PartOf<N extends Name> = Rows[N] extends { readonly part: infer Part } ? Part : undefined
 
-/** The settings that a flag or a variable overrides. */
 type OverridableName = { [N in Name]: PartOf<N> extends undefined | "schedule" | "scan" ? N : never }[Name]
 
 type CamelCase<N extends string> = N extends `${infer First}_${infer Rest}` ? `${First}${Capitalize<CamelCase<Rest>>}`
@@ -25,7 +24,7 @@ type CamelCase<N extends string> = N extends `${infer First}_${infer Rest}` ? `$
 
 type MemberName = { [N in Name]: PartOf<N> extends undefined ? N : never }[Name]
 
-/** The settings without a part: they are members of a source, such as `maxAge` for `max_age`. */
+/** Settings without a part are members of a source, such as `maxAge` for `max_age`. */
 export type SourceMembers =
   & {
     readonly [N in MemberName as Rows[N] extends { readonly default: string } ? CamelCase<N> : never]: Value<N>
@@ -36,15 +35,15 @@ export type SourceMembers =
       | undefined
   }
 
-/** The texts of the flags that override settings of the sources, by the names of a command's input. */
+/** The flags of a command that override settings of the sources, by the names of its input. */
 export type SourceOverrides = { readonly [flag: string]: unknown; readonly to?: string | undefined }
 
-/** The overrides that are set, by the names of the file. */
+/** Those that are set, by the names of the file. */
 export type Overrides = { readonly [N in OverridableName]?: Given<Value<N>> | undefined } & {
   readonly rate_limit_store?: Given<PostgresUrl.PostgresUrl> | undefined
 }
 
-/** Reads the rate limit store of the environment, whose URL may contain a password. */
+/** The URL in the environment may contain a password. */
 export const rateLimitStore: Effect.Effect<Given<PostgresUrl.PostgresUrl> | undefined, ProgramError> = Effect.gen(
   function*() {
     const from = allSettings.source.rate_limit_store.variable
@@ -61,7 +60,7 @@ const rows: Readonly<Record<string, Setting>> = allSettings.source
 const isOverridable = ({ flag, part, variable }: Setting): boolean =>
   (part === undefined || part === "schedule" || part === "scan") && (flag !== undefined || variable !== undefined)
 
-/** Reads the overrides. A flag overrides its variable. */
+/** A flag overrides its variable. */
 export const overridesOf = (flags: SourceOverrides): Effect.Effect<Overrides, ProgramError> => {
   const textOf = ({ flag = ["", ""] }: TextSetting<unknown>) => {
     const text = flags[inputName(flag[0])]
@@ -76,7 +75,7 @@ export const overridesOf = (flags: SourceOverrides): Effect.Effect<Overrides, Pr
   return checkAll({ ...checks, rate_limit_store: rateLimitStore }) as Effect.Effect<Overrides, ProgramError>
 }
 
-/** Returns the value of a setting: what overrides it, else that of the file. */
+/** What overrides the setting, else the value of the file. */
 export const valueOf = <N extends OverridableName>(
   name: N,
   file: SourceSettings,
@@ -90,7 +89,6 @@ export const valueOf = <N extends OverridableName>(
   return value as Value<N> | undefined // the parser of the same row returned it
 }
 
-/** Returns the values of the settings without a part. */
 export const membersOf = (file: SourceSettings, overrides: Overrides): SourceMembers =>
   // `fromEntries` loses the names.
   Object.fromEntries(

@@ -1,6 +1,6 @@
 /**
- * Reads the sources file and reports all of its mistakes at once, each with its line. No message repeats a value, because it
- * may be a secret in the wrong place.
+ * Reads the sources file and reports all of its mistakes at once, each with its line. No message repeats a value,
+ * because it may be a secret in the wrong place.
  */
 import { printable } from "@payments/copy"
 import { readPlainFile } from "@payments/core"
@@ -25,7 +25,7 @@ export interface SourcesDocument {
 /** Larger than any file that people write: enough for thousands of sources. */
 const maxBytes = 1024 * 1024
 
-/** Reads the file. Fails with all of its mistakes. */
+/** Fails with all mistakes of the file. */
 export const readSourcesFile = Effect.fnUntraced(function*(
   file: string
 ): Effect.fn.Return<SourcesDocument, SourcesError, FileSystem.FileSystem> {
@@ -42,7 +42,6 @@ export const readSourcesFile = Effect.fnUntraced(function*(
   return document
 })
 
-/** Reads the text of the file. */
 export const readText = (file: string) =>
   Effect.mapError(
     readPlainFile(file, { maxBytes }),
@@ -57,7 +56,7 @@ export const readText = (file: string) =>
     }
   )
 
-/** Checks the text of the file. Fails with all of its mistakes. */
+/** Fails with all mistakes of the text. */
 export const parseSourcesFile = Effect.fnUntraced(function*(
   file: string,
   text: string
@@ -123,7 +122,7 @@ const sourcesIn = Effect.fnUntraced(function*(
   return sources.toSorted((one, other) => lineOf(one) - lineOf(other))
 })
 
-/** Returns a table of the document, or an empty one. */
+/** A missing table is empty. */
 const tableIn = (document: Container, name: string): Container => {
   const table = document[name]
   return isTable(table) ? table : {}

@@ -1,22 +1,20 @@
 /**
- * Parses TOML (https://toml.io/en/v1.1.0) and keeps the line of every key. Messages say what is wrong with the syntax. They
- * never repeat text of the document, because it may be a secret.
+ * Parses TOML (https://toml.io/en/v1.1.0) and keeps the line of every key. Messages say what is wrong with the syntax.
+ * They never repeat text of the document, because it may be a secret.
  */
 import { Result } from "effect"
 import { type AST, ParseError, parseTOML } from "toml-eslint-parser"
 
-/** The path of a value, such as `["sources", "north", "every"]`. */
+/** Such as `["sources", "north", "every"]`. */
 export type TomlPath = ReadonlyArray<PropertyKey>
 
-/** A parsed document. */
 export interface TomlDocument {
   /** Tables are objects without a prototype, so that a key such as `__proto__` is only a key. */
   readonly value: Container
-  /** Returns the line of the key, or of the innermost table around it. Lines start at 1. */
+  /** The line of the key, or of the innermost table around it. Lines start at 1. */
   readonly lineOf: (path: TomlPath) => number
 }
 
-/** Why a text is not TOML. */
 export interface TomlProblem {
   readonly line: number
   readonly problem: string
@@ -25,14 +23,12 @@ export interface TomlProblem {
 /** A table or an array. */
 export type Container = { [key: PropertyKey]: unknown }
 
-/** Returns whether the value is a table. */
 export const isTable = (value: unknown): value is Container =>
   typeof value === "object" && value !== null && !Array.isArray(value) && !(value instanceof Date)
 
 /** Deeper tables are refused. The settings need four levels. */
 const deepest = 20
 
-/** Parses a document. */
 export const parseToml = (text: string): Result.Result<TomlDocument, TomlProblem> => {
   try {
     return Result.succeed(documentOf(parseTOML(text, { tomlVersion: "1.1" })))
@@ -45,8 +41,8 @@ export const parseToml = (text: string): Result.Result<TomlDocument, TomlProblem
 }
 
 /**
- * The parser reports a line that ends too early, such as `[sources.north` or `base_url =`, at the next word or at the end of the
- * text. This returns the line itself: the last one before that place that is more than a comment.
+ * The parser reports a line that ends too early, such as `[sources.north` or `base_url =`, at the next word or at the
+ * end. This returns the line itself: the last one before that place that is more than a comment.
  */
 const problemOf = ({ index, lineNumber, message }: ParseError, text: string): TomlProblem => {
   const lines = text.slice(0, index).split("\n")
@@ -70,7 +66,7 @@ const documentOf = ({ body: [{ body }] }: AST.TOMLProgram): TomlDocument => {
     if (!lines.has(key)) lines.set(key, line)
   }
 
-  /** Returns the container at the path. Creates those that do not exist. A number is an index in an array of tables. */
+  /** Creates missing containers. A number is an index in an array of tables. */
   const containerAt = (path: TomlPath, line: number): Container => {
     let at = root
     for (const [index, key] of path.entries()) {

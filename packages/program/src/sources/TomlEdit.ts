@@ -1,14 +1,12 @@
 /**
- * Adds a table to the text of a TOML document, or removes one. All other lines stay byte for byte. The functions do not check
- * the result: in some documents, such as one with a table inside braces, it is not TOML or has another meaning.
+ * Adds a table to the text of a TOML document, or removes one. All other lines stay byte for byte. The functions do not
+ * check the result. In some documents, such as one with a table inside braces, it is not TOML or has another meaning.
  */
 import { type AST, parseTOML } from "toml-eslint-parser"
 import type { TomlPath } from "./Toml.ts"
 
-/** A value that can be added. */
 export type TomlValue = string | number | ReadonlyArray<string>
 
-/** Adds a table with these settings at the end of the text. */
 export const appendTable = (
   text: string,
   path: ReadonlyArray<string>,
@@ -34,8 +32,8 @@ const tomlOf = (value: TomlValue): string =>
 const quoted = (text: string): string => JSON.stringify(text).replaceAll("\u007f", "\\u007f")
 
 /**
- * Removes the lines of the table, of its tables and of its dotted keys, each with one blank line before it. Comments before a
- * removed line stay. The text must be TOML.
+ * Removes the lines of the table, of its tables and of its dotted keys, each with one blank line before it. Comments
+ * before a removed line stay. The text must be TOML.
  */
 export const removeTable = (text: string, path: TomlPath): string => {
   const { body: [{ body }] } = parseTOML(text, { tomlVersion: "1.1" })
@@ -48,7 +46,7 @@ export const removeTable = (text: string, path: TomlPath): string => {
   return lines.filter((_, line) => !removed.has(line)).join("\n")
 }
 
-/** Returns the places of a node that belong to the table at the path: of the node itself, or of its keys. */
+/** The places that belong to the table at the path: of the node itself, or of its keys. */
 const nodesOf = (node: AST.TOMLTable | AST.TOMLKeyValue, path: TomlPath): ReadonlyArray<AST.SourceLocation> => {
   if (node.type === "TOMLKeyValue") return startsWith(keysOf(node), path) ? [node.loc] : []
   if (startsWith(node.resolvedKey, path)) return [node.loc]

@@ -1,6 +1,6 @@
 /**
- * The cluster of `payments-worker`: a PostgreSQL database through which several workers share the sources. A flag overrides the
- * environment, which overrides `[cluster]` in the sources file.
+ * The cluster of `payments-worker`: a PostgreSQL database through which several workers share the sources. A flag
+ * overrides the environment, which overrides `[cluster]` in the sources file.
  */
 import { Destination, PostgresUrl } from "@payments/copy"
 import { Effect, Result } from "effect"
@@ -15,9 +15,9 @@ import type { Container } from "./Toml.ts"
 
 /** The cluster of a worker. */
 export interface ClusterSettings {
-  /** Its database. The schema has no meaning: the tables are in the first schema of the search path. */
+  /** The schema has no meaning: the tables are in the first schema of the search path. */
   readonly url: PostgresUrl.PostgresUrl
-  /** The beginning of the names of its tables. */
+  /** The beginning of the names of the tables. */
   readonly prefix: string
   /** The name of this worker in the cluster. */
   readonly runner: string
@@ -30,12 +30,11 @@ export interface ClusterFlags {
   readonly runner?: string | undefined
 }
 
-/** The cluster that a sources file names. */
 export type FileCluster = Omit<ClusterSettings, "runner">
 
 const defaultPrefix = "payments"
 
-/** Parses the URL of a cluster's database. The problem is a sentence that repeats no part of the URL. */
+/** The problem is a sentence that repeats no part of the URL. */
 const parseUrl = (text: string): Result.Result<PostgresUrl.PostgresUrl, string> =>
   URL.parse(text)?.searchParams.has("schema") === true
     ? Result.fail("postgres: the URL of a cluster has no schema. Set a prefix instead.")
@@ -43,7 +42,7 @@ const parseUrl = (text: string): Result.Result<PostgresUrl.PostgresUrl, string> 
 
 const isClusterUrl = "It must be postgres://HOST/DATABASE."
 
-/** Reads the table `[cluster]`, whose values match the schema or were reported. */
+/** The values of `[cluster]` match the schema or were reported. */
 export const clusterIn = (table: Container, folder: string, note: Note): FileCluster | undefined => {
   const { prefix = defaultPrefix, url } = table
   if (typeof url !== "string" || typeof prefix !== "string") return undefined
@@ -64,7 +63,7 @@ export const clusterIn = (table: Container, folder: string, note: Note): FileClu
   }
 }
 
-/** Returns the cluster of the worker, or undefined without one. Refuses sources that a cluster cannot run. */
+/** Returns the cluster of the worker, if it has one. Refuses sources that a cluster cannot run. */
 export const clusterOf = Effect.fnUntraced(function*(
   { cluster: inFile, sources }: {
     readonly cluster?: FileCluster | undefined

@@ -1,11 +1,11 @@
 /**
- * All metrics of the programs: each entry says what a metric is, and where its values come from. `/metrics`, the OTLP export
- * and the table in the docs derive from {@link definitions}. Names and labels are a promise: dashboards and alert rules of
- * other teams use them, so a test fixes them.
+ * All metrics of the programs: what each is, and where its values come from. `/metrics`, the OTLP export and the table
+ * in the docs derive from {@link definitions}. Names and labels are a promise: dashboards and alert rules of other
+ * teams use them, so a test fixes them.
  *
- * Labels have the source, the list and values from closed sets, never text from a service or a record. A source with one
- * list has at most 60 series, in a cluster 62, with a rate limit store one more. Each further list has less than that, and a
- * process at most 100 of its own.
+ * Labels have the source, the list and values from closed sets, never text from a service or a record. A source with
+ * one list has at most 60 series, in a cluster 62, with a rate limit store one more. Each further list has less than
+ * that, and a process at most 100 of its own.
  */
 import type { ObservedRequest } from "@payments/core"
 import { Duration, Result } from "effect"
@@ -13,14 +13,13 @@ import { outcomeExitCode, requestRows, sinkRows } from "../outcome/ErrorTable.ts
 import { ExitCode } from "../outcome/ExitCode.ts"
 import type { Facts, ObservedSource } from "./MetricFacts.ts"
 
-/** The values of each further label of a metric. */
 type LabelValues = { readonly [label: string]: ReadonlyArray<string> }
 
 type LabelsOf<Values extends LabelValues> = { readonly [Label in keyof Values]: Values[Label][number] }
 
 /**
- * What a fact says about a metric: the value of its only series, or those of several series. A gauge is set to them, a counter
- * incremented by them. Null removes all series; an empty array changes nothing.
+ * What a fact says about a metric: the value of its only series, or those of several series. A gauge is set to them, a
+ * counter incremented by them. Null removes all series; an empty array changes nothing.
  */
 export type Samples<Values extends LabelValues = LabelValues> =
   | number
@@ -30,7 +29,7 @@ export type Samples<Values extends LabelValues = LabelValues> =
 /** A metric. */
 export interface Definition<Values extends LabelValues = LabelValues> {
   readonly type: "counter" | "gauge" | "histogram"
-  /** Whether each list of each source has its own series, or each source, or only the process. */
+  /** What has series of its own: each list of each source, each source, or only the process. */
   readonly per: "list" | "source" | "process"
   /** The unit in UCUM, for OTLP. Prometheus has it in the name. */
   readonly unit: string
@@ -38,7 +37,7 @@ export interface Definition<Values extends LabelValues = LabelValues> {
   readonly labels?: Values
   /** The number of series with these labels that exist at the same time, if not every combination does. */
   readonly atOnce?: number
-  /** The upper bounds of a histogram's buckets. */
+  /** Upper bounds, for a histogram. */
   readonly buckets?: ReadonlyArray<number>
   /** The values that each kind of fact gives. */
   readonly from: { readonly [Name in keyof Facts]?: (fact: Facts[Name]) => Samples<Values> }
@@ -62,7 +61,7 @@ const requestOutcomes = [
 ] as const
 const failureReasons = ["unauthorized", "service", "destination", "held_back", "stalled", "other"] as const
 
-/** The values of a label that is the same for the whole process. */
+/** The label is the same for the whole process. */
 const ofThisProcess: ReadonlyArray<string> = []
 
 const most = (values: ReadonlyArray<number>): number | null => values.length === 0 ? null : Math.max(0, ...values)
@@ -70,7 +69,7 @@ const most = (values: ReadonlyArray<number>): number | null => values.length ===
 /** Each list names the consumers of the whole destination. */
 const consumersOf = ({ lists }: ObservedSource) => lists.flatMap(({ consumers }) => consumers)
 
-/** Returns the runs that have read the whole list. Scans of parts do not. */
+/** Scans of parts do not read the whole list. */
 const wholeRuns = ({ outcome: { result } }: Facts["Ended"]) =>
   Result.isFailure<unknown, unknown>(result)
     ? []
@@ -94,7 +93,7 @@ type FailureReason = typeof failureReasons[number]
 const isKey = <Key extends string>(key: string, object: { readonly [name in Key]: unknown }): key is Key =>
   Object.hasOwn(object, key)
 
-/** Returns the reason of a failure by the tag of its error. */
+/** `tag` is that of the error. */
 const failureReason = (tag: string): FailureReason => {
   if (tag === "HeldBack") return "held_back"
   if (isKey(tag, sinkRows)) return "destination"
@@ -147,7 +146,7 @@ export const definitions = {
     help: "Rows that the last full scan of this process did not mark missing, because they are too many at once.",
     from: {
       Ended: (event) => wholeRuns(event).flatMap((run) => "heldBack" in run ? [[run.heldBack, {}]] : []),
-      // The rows that a standby has held back before say nothing about the scans of the worker that has the lock now.
+      // The rows that a standby held back before say nothing about the scans of the worker that has the lock now.
       List: ({ holdsLock }) => holdsLock ? [] : null
     }
   }),

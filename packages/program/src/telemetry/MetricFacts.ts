@@ -2,7 +2,7 @@
 import type { ScanEvent } from "@payments/copy"
 import type { ObservedRequest } from "@payments/core"
 
-/** What the gauges of a source show. A source of the worker's snapshot is one. */
+/** What the gauges of a source show. A source of the worker's snapshot has these members. */
 export interface ObservedSource {
   readonly name: string
   /** `elsewhere`: another runner of the cluster has the source, or none yet. `stopped`: until a person acts. */
@@ -29,18 +29,17 @@ export interface ObservedList {
   readonly consumers: ReadonlyArray<{ readonly lag: number | undefined; readonly movedAt: string }>
 }
 
-/** The cluster of this process; null without one. */
+/** Null without a cluster. */
 export type ObservedCluster = { readonly isHealthy: boolean } | null
 
 type EventOf<Tag extends ScanEvent["_tag"]> = Extract<ScanEvent, { readonly _tag: Tag }>
 
-/** The facts, by name. Each is about a list, a source or the process. */
+/** Each fact is about a list, a source or the process. */
 export interface Facts {
   /** A run committed a page, waits, or ended. */
   readonly Committed: EventOf<"Committed">
   readonly Waiting: EventOf<"Waiting">
   readonly Ended: EventOf<"Ended">
-  /** A request to the service has ended. */
   readonly Request: ObservedRequest
   /** The source waits for its destination. */
   readonly DestinationWait: null
@@ -48,14 +47,11 @@ export interface Facts {
   readonly Stall: null
   /** This process has taken the source over from another runner of its cluster. */
   readonly Takeover: null
-  /** The state of a list. */
   readonly List: ObservedList
-  /** The state of a source that this process runs. `now` is in milliseconds since 1970. */
+  /** A source that this process runs. `now` is in milliseconds since 1970. */
   readonly Source: { readonly source: ObservedSource; readonly now: number }
-  /** Whether this process runs a source. */
   readonly Placement: { readonly isHere: boolean; readonly cluster: ObservedCluster }
-  /** The state of the process. `cpuSeconds` is the CPU time since the fact before. */
+  /** `cpuSeconds` is the CPU time since the fact before. */
   readonly Process: { readonly cluster: ObservedCluster; readonly cpuSeconds: number }
-  /** The process has started. */
   readonly Start: { readonly version: string }
 }

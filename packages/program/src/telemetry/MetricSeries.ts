@@ -5,14 +5,16 @@ import type { Facts } from "./MetricFacts.ts"
 
 const names = Object.keys(definitions) as ReadonlyArray<MetricName> // all of its keys
 
-/** The series of the process, of a source or of a list. */
+/** Of the process, of a source or of a list. */
 export class Series {
   readonly #context: Context.Context<never>
   readonly #per: Definition["per"]
   readonly #labels: Readonly<Record<string, string>>
   readonly #metrics = new Map<string, Metric.Metric<number, unknown>>()
 
-  /** A list begins with all its counters at 0: Prometheus cannot compute the increase of a series that begins with 1. */
+  /**
+   * A list begins with all its counters at 0: Prometheus cannot compute the increase of a series that begins with 1.
+   */
   constructor(
     context: Context.Context<never>,
     per: Definition["per"],
@@ -45,7 +47,6 @@ export class Series {
     }
   }
 
-  /** Removes all series. */
   clear(): void {
     for (const metric of this.#metrics.values()) Metric.removeUnsafe(metric, this.#context)
     this.#metrics.clear()
@@ -86,7 +87,6 @@ const makeMetric = (name: MetricName, attributes: Readonly<Record<string, string
   }
 }
 
-/** Returns every combination of values of these labels. */
 const combinations = (
   labels: { readonly [label: string]: ReadonlyArray<string> }
 ): ReadonlyArray<Readonly<Record<string, string>>> =>

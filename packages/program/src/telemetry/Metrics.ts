@@ -1,4 +1,4 @@
-/** The metrics of a process: the events of runs and the requests are counted, and the state of the sources sets the gauges. */
+/** The metrics of a process. Events of runs and requests increment counters; the state of the sources sets gauges. */
 import { ageOf, type ListFreshness, type ScanEvent, Sink } from "@payments/copy"
 import { Lists, type ObservedRequest } from "@payments/core"
 import { Context, DateTime, Duration, Effect, Layer, Metric } from "effect"
@@ -6,7 +6,7 @@ import type { Source } from "../sources/Source.ts"
 import type { ObservedCluster, ObservedList, ObservedSource } from "./MetricFacts.ts"
 import { Series } from "./MetricSeries.ts"
 
-/** Sets the gauges of a source from the current destination. A destination that cannot be read leaves them as they are. */
+/** Sets the gauges of a source from the current destination. If the destination cannot be read, they stay. */
 export const observeSink = (
   { lists: names, maxAge, name }: Pick<Source, "name" | "lists" | "maxAge">
 ): Effect.Effect<void, never, Metrics | Sink> =>
@@ -47,15 +47,14 @@ const observedList = (
 export class Metrics extends Context.Service<Metrics, {
   /** The registry in which Effect's formatter and exporter find the series. It has no other series. */
   readonly registry: Metric.MetricRegistry
-  /** Counts an event of a run of this source. */
+  /** For the runs of this source. */
   readonly onEvent: (source: string, event: ScanEvent) => Effect.Effect<void>
-  /** Returns the function that counts the requests of this source, for `RequestObserver`. */
+  /** For `RequestObserver`. */
   readonly requestsOf: (source: string) => (request: ObservedRequest) => void
-  /** Counts a wait for the source's destination. */
   readonly onDestinationWait: (source: string, list: Lists.ListName) => Effect.Effect<void>
   /** Counts a full scan that was ended because it committed no page for long. */
   readonly onStall: (source: string, list: Lists.ListName) => Effect.Effect<void>
-  /** Counts that this process has taken over a source from another runner of its cluster. */
+  /** From another runner of the cluster. */
   readonly onTakeover: (source: string) => Effect.Effect<void>
   /** Sets the gauges of these sources, of the cluster and of the process. `now` is in milliseconds since 1970. */
   readonly observe: (

@@ -1,7 +1,7 @@
 /**
- * The export of traces, metrics and logs over OTLP. `Telemetry.ts` loads this module only if the environment names a
- * collector. A collector that fails or does not answer never delays or fails the work: requests have deadlines, and the end
- * of the program waits for all of them together for 2 s at most.
+ * The export of traces, metrics and logs over OTLP. `telemetry.ts` loads this module only if the environment names a
+ * collector. A collector that fails or does not answer never delays or fails the work. Requests have deadlines, and the
+ * end of the program waits for all of them together for 2 s at most.
  */
 import {
   ConfigProvider,
@@ -23,12 +23,11 @@ import { type OtlpSettings, type Signal, signals, type SignalSettings } from "..
 import { type Definition, definitions } from "./MetricDefinitions.ts"
 import { Metrics } from "./Metrics.ts"
 
-/** The most time that the end of the program waits for the collector. */
+/** The end of the program waits no longer for the collector. */
 const flushTimeout = Duration.seconds(2)
 
-/** The program that exports. */
 export interface Exporting<R> {
-  /** The name of the program, which is the default name of the service. */
+  /** The program, and the default name of the service. */
   readonly name: string
   readonly version: string
   /** Distinguishes this process from the others that export at the same time. Default: the name of the host. */
@@ -97,8 +96,8 @@ export const layer = <R>(
   }))
 
 /**
- * Exports a share of the traces, each with all of its spans. The trace id decides, as in OpenTelemetry's `TraceIdRatioBased`:
- * its last 56 bits are random, and a double is exact for 52 of them.
+ * Exports a share of the traces, each with all of its spans. The trace id decides, as in OpenTelemetry's
+ * `TraceIdRatioBased`. Its last 56 bits are random, and a double is exact for 52 of them.
  */
 const sampled = <Out, R>(ratio: number, exporter: Layer.Layer<Out, never, R>): Layer.Layer<Out, never, R> =>
   ratio === 1 ? exporter : Layer.provideMerge(
@@ -119,7 +118,6 @@ const sampled = <Out, R>(ratio: number, exporter: Layer.Layer<Out, never, R>): L
     exporter
   )
 
-/** The options of a signal's exporter. */
 interface Own {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -127,12 +125,12 @@ interface Own {
   readonly shutdownTimeout: Duration.Duration
 }
 
-/** The most requests of a signal at a time. More of them would keep too much in memory while the collector is slow. */
+/** Per signal. More would keep too much in memory while the collector is slow. */
 const maxRequests = 4
 
 /**
- * Ends a request at its deadline, and refuses requests beyond {@link maxRequests}; then Effect's exporter drops what it has
- * and pauses for a minute. Logs failures, at most once a minute.
+ * Ends a request at its deadline, and refuses requests beyond {@link maxRequests}. Effect's exporter then drops what it
+ * has and pauses for a minute. Logs failures, at most once a minute.
  */
 const withDeadline = (client: HttpClient.HttpClient, signal: Signal, { timeout }: SignalSettings) => {
   let warnAt = 0
@@ -172,7 +170,7 @@ const withDeadline = (client: HttpClient.HttpClient, signal: Signal, { timeout }
     ))
 }
 
-/** The serializations, with the units of the registry: Effect would expect the unit among the labels. */
+/** Takes the units from the registry: Effect would expect the unit among the labels. */
 const withUnits = (plain: Layer.Layer<OtlpSerialization.OtlpSerialization>) =>
   Layer.effect(
     OtlpSerialization.OtlpSerialization,

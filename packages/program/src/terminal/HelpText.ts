@@ -3,7 +3,7 @@ import { Option } from "effect"
 import { CliOutput, type HelpDoc } from "effect/cli"
 import { fitted } from "./HelpWidth.ts"
 
-/** Makes the formatter of help. `width` is that of the terminal; infinite for a pipe. */
+/** `width` is that of the terminal; infinite for a pipe. */
 export const helpFormatter = (colors: boolean, width: number): CliOutput.Formatter => {
   const formatter = CliOutput.defaultFormatter({ colors, globalFlags: "summary" })
   return {

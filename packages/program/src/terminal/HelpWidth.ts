@@ -11,20 +11,23 @@ const lengthOf = (text: string): number => plainOf(text).length
 /** Longer lines are hard to read. */
 const longestLine = 100
 
-/** The least room for descriptions beside their names: in characters, and as a part of the width. With less, they stand below. */
+/**
+ * The least room for descriptions beside their names: in characters, and as a part of the width. With less, they stand
+ * below.
+ */
 const leastRoom = 32
 const leastShare = 0.5
 
-/** How much more a line is indented that continues a command, or a description that stands below its name. */
+/** More indentation, for a line that continues a command and for a description below its name. */
 const moreIndent = 4
 
 /** A line that ends with this continues on the next one. */
 const continued = " \\"
 
 /**
- * Fits lines that are longer than the terminal, or too long to read. Descriptions stay in their column, or all below their names
- * if the column is narrow. A command is broken between its arguments, so that people can copy it. Returns the text unchanged
- * for an infinite width.
+ * Fits lines that are longer than the terminal, or too long to read. Descriptions stay in their column, or all below
+ * their names if the column is narrow. A command is broken between its arguments, so that people can copy it. Returns
+ * the text unchanged for an infinite width.
  */
 export const fitted = (text: string, terminal: number): string => {
   if (terminal === Infinity) return text
@@ -57,10 +60,10 @@ export const fitted = (text: string, terminal: number): string => {
 
 const indentOf = (plain: string): number => plain.length - plain.trimStart().length
 
-/** Returns where the description of a name begins, or 0 if the line has none. */
+/** The column at which a line's description begins, or 0 if the line has none. */
 const columnOf = (plain: string): number => /^ {2,}\S.*? {3,}(?=\S)/.exec(plain)?.[0].length ?? 0
 
-/** Fits lines that have a name, and a description in this column. */
+/** Each line has a name, and a description in this column. */
 const fittedRows = (rows: ReadonlyArray<string>, column: number, width: number): ReadonlyArray<string> => {
   if (rows.every((row) => lengthOf(row) <= width)) return rows
   const isBelow = width - column < Math.max(leastRoom, width * leastShare)
@@ -75,7 +78,7 @@ const fittedRows = (rows: ReadonlyArray<string>, column: number, width: number):
   })
 }
 
-/** Returns the index of the visible character number `column`. */
+/** The index of the visible character number `column`. */
 const indexAt = (line: string, column: number): number => {
   let index = column
   for (const { 0: sequence, index: at } of line.matchAll(colorSequence)) if (at < index) index += sequence.length
@@ -90,8 +93,9 @@ export const wordsIn = (text: string, first: string, width: number, rest = first
 }
 
 /**
- * Breaks a shell's command between its arguments, with backslashes. An argument in double quotes that is longer than a line is
- * broken at a space, without an indent, because an indent would change it. Other long arguments stay on one line.
+ * Breaks a shell's command between its arguments, with backslashes. An argument in double quotes that is longer than a
+ * line is broken at a space. It gets no indent, because an indent would change it. Other long arguments stay on one
+ * line.
  */
 const commandLines = (command: string, indent: number, width: number): ReadonlyArray<string> => {
   const lines: Array<string> = []
@@ -129,6 +133,6 @@ const commandLines = (command: string, indent: number, width: number): ReadonlyA
 
 const flagAndValue = /^(--[a-z-]+|[<>]) (.*)$/s
 
-/** Splits a shell's command at the spaces that are not in quotes. A flag and a redirection stay with the word that follows. */
+/** Splits a shell's command at the spaces that are not in quotes. A flag and a redirection stay with the next word. */
 const argumentsIn = (command: string): ReadonlyArray<string> =>
   command.match(/(?:(?:--[a-z-]+|[<>]) (?![-"|<>]))?(?:"[^"]*"|'[^']*'|[^ "'])+/g) ?? []

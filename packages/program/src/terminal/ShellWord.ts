@@ -1,4 +1,4 @@
-/** Texts as words of a shell's command, for the commands that programs print. */
+/** Texts as words of a shell's command. */
 
 /** Returns the text as one word, in quotes only if it needs them. */
 export const shellWord = (text: string): string => /^[\w@%+:,./-]+$/.test(text) ? text : quotedWord(text)

@@ -4,7 +4,6 @@ import { hasColors } from "./ColorRule.ts"
 
 const variable = (name: string) => Effect.orDie(Config.String(name).pipe(Config.withDefault("")))
 
-/** Whether the terminal does not support escape sequences. */
 const isDumb = Effect.map(variable("TERM"), (term) => term === "dumb")
 
 /** Whether stdout gets colours ({@link hasColors}). */
@@ -23,7 +22,9 @@ export const canRedraw = Effect.gen(function*() {
   return (yield* (yield* Stdio.Stdio).stderrIsTerminal) && !(yield* isDumb)
 })
 
-/** The width of the terminal that is stdout; infinite if stdout is not a terminal, or if the terminal does not report it. */
+/**
+ * The width of the terminal of stdout. Infinite if stdout is no terminal, or if the terminal does not report its width.
+ */
 export const terminalWidth = Effect.gen(function*() {
   if (!(yield* (yield* Stdio.Stdio).stdoutIsTerminal)) return Infinity
   return (yield* (yield* Terminal.Terminal).columns) || Infinity

@@ -7,10 +7,13 @@ import { type CliError, CliOutput } from "effect/cli"
 
 const { formatCliError } = CliOutput.defaultFormatter({ colors: false })
 
-/** Whether the text looks like a mistyped flag. Text with a digit or a capital letter may be a value that starts with `-`. */
+/**
+ * Whether the text looks like a mistyped flag. Text with a digit or a capital letter may be a value that starts with
+ * `-`.
+ */
 const looksLikeFlag = (text: string): boolean => /^-{1,2}[a-z]+(-[a-z]+)*$/.test(text) && text.length <= 40
 
-/** Shortens the expectation that a check of Effect's schemas reports. */
+/** `expected` is the text of a check of Effect's schemas. */
 const expectation = (expected: string): string =>
   expected.replace(/^(Expected:? )?(Schema validation failed: )?(Expected )?/, "").replaceAll(
     /"([\w-]+)"( \| )?/g,
@@ -18,14 +21,13 @@ const expectation = (expected: string): string =>
   )
     .replace(/, $/, "")
 
-/** Returns the choices in the expectation that a check of Effect's schemas reports. */
 const choicesIn = (expected: string): ReadonlyArray<string> =>
   Array.from(expected.matchAll(/"([\w-]+)"/g), ([, choice = ""]) => choice)
 
 const didYouMean = (suggestions: ReadonlyArray<string>): string =>
   suggestions.length === 0 ? "" : ` Did you mean ${suggestions.join(" or ")}?`
 
-/** Names the positions of the values among the words of the command line. Returns "" if they cannot be identified. */
+/** The positions among the words of the command line, or "" if they cannot be identified. */
 const positionsOf = (values: ReadonlyArray<string>, args: ReadonlyArray<string>): string => {
   const positions = values.map((value) => args.lastIndexOf(value) + 1)
   return positions.includes(0) || new Set(positions).size < positions.length
@@ -33,7 +35,10 @@ const positionsOf = (values: ReadonlyArray<string>, args: ReadonlyArray<string>)
     : ` (${positions.length === 1 ? "word" : "words"} ${positions.join(", ")} of the command line)`
 }
 
-/** Leaves out that a word is no command, if it follows an unrecognized flag, whose value it may be, and resembles no command. */
+/**
+ * Drops an error about an unknown command if the word may be the value of an unrecognized flag before it. A word that
+ * resembles a command keeps its error.
+ */
 export const withoutFlagValues = (
   errors: ReadonlyArray<CliError.CliError>,
   args: ReadonlyArray<string>
@@ -46,8 +51,7 @@ export const withoutFlagValues = (
 }
 
 /**
- * Returns one line about an invalid command line. `args` are its words. `subcommandsOf` returns the names of the subcommands of
- * a command.
+ * One line about an invalid command line. `args` are its words. `subcommandsOf` returns the subcommands of a command.
  */
 export const usageText = (
   error: CliError.CliError,

@@ -6,7 +6,7 @@ type Units = ReadonlyArray<readonly [amount: number, unit: string]>
 const joined = (units: Units): string =>
   units.filter(([amount]) => amount > 0).map(([amount, unit]) => `${amount}${unit}`).join(" ")
 
-/** Returns the largest unit of a duration and the next smaller one, without zeros. */
+/** Without zeros. */
 const twoLargest = (units: Units): string => {
   const first = units.findIndex(([amount]) => amount > 0)
   return first === -1 ? "" : joined(units.slice(first, first + 2))
@@ -18,7 +18,10 @@ export const ageText = (age: Duration.Duration): string => {
   return twoLargest([[days, "d"], [hours, "h"], [minutes, "m"], [seconds, "s"]]) || "0s"
 }
 
-/** Returns an age and a limit below it, to the millisecond. The age is rounded as by {@link ageText} if the texts still differ. */
+/**
+ * Returns an age and a limit below it, to the millisecond. The age is rounded as by {@link ageText} if the texts still
+ * differ.
+ */
 export const ageAndLimit = (age: Duration.Duration, limit: Duration.Duration): readonly [string, string] => [
   ageText(age) === ageText(limit) ? exactText(age) : ageText(age),
   exactText(limit)
@@ -31,8 +34,8 @@ const exactText = (age: Duration.Duration): string => {
 }
 
 /**
- * Returns a duration in the coarse words that a person uses: `under 5 s`, `10 s`, `12 min`, `1 h 30 min`, `2 d 4 h`. The text of
- * an idle list so changes once per minute.
+ * A duration in coarse words: `under 5 s`, `10 s`, `12 min`, `1 h 30 min`, `2 d 4 h`. So the text of an idle list
+ * changes once per minute.
  */
 export const durationWords = (seconds: number): string => {
   if (seconds < 5) return "under 5 s"

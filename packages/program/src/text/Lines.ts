@@ -1,8 +1,8 @@
 /** Breaks text between its words. The launcher of `payments` uses this file too, so it imports nothing. */
 
 /**
- * Puts the words of a text on lines. `fits` decides whether a longer line number `at` still fits. `split` may break a word that
- * begins a line.
+ * Puts the words of a text on lines. `fits` decides whether a longer line number `at` still fits. `split` may break a
+ * word that begins a line.
  */
 export const brokenInto = (
   text: string,
