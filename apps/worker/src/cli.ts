@@ -42,7 +42,6 @@ const configFlag = settingFlag(
   "the sources file; default: the environment if PAYMENTS_BASE_URL is set, else payments/payments.toml in the configuration folder"
 )
 
-/** The flags of a cluster. */
 const clusterFlags = {
   ...settingFlags(allSettings.cluster, "payments-worker"),
   runner: settingFlag(allSettings.worker.runner)
@@ -60,7 +59,7 @@ const flags = {
   ...settingFlags(allSettings.worker, "payments-worker")
 }
 
-/** Reads the token of the HTTP server, if a file is named. */
+/** Undefined if no file is named. */
 const tokenOf = Effect.fnUntraced(function*(flag: string | undefined, fs: FileSystem.FileSystem) {
   const file = yield* settingGiven(allSettings.worker.token_file, flag)
   if (file === undefined) return undefined
@@ -78,7 +77,7 @@ const tokenOf = Effect.fnUntraced(function*(flag: string | undefined, fs: FileSy
 /** What the worker depends on. */
 export interface Services<R> {
   readonly version: string
-  /** The client of a source. Each source has its own. */
+  /** Each source has its own client. */
   readonly api: (source: Pick<Source, "service" | "rateLimitStore">) => Layer.Layer<PaymentsApi, PaymentsConfigError, R>
   readonly server: (host: string, port: number) => Layer.Layer<HttpServer.HttpServer, HttpServerError.ServeError>
   /** Reaches the collector of telemetry. */
@@ -87,11 +86,10 @@ export interface Services<R> {
   readonly onEndless: Effect.Effect<void>
   /** The requests to read the sources again. */
   readonly reloads: Effect.Effect<Queue.Dequeue<void>, never, Scope.Scope>
-  /** Runs instead if no file is read again. */
+  /** Runs if no file is read again. */
   readonly noReloads: Effect.Effect<void>
 }
 
-/** `payments-worker`. */
 export const worker = <R>(services: Services<R>) =>
   Command.make("payments-worker").pipe(
     Command.withDescription("Keep databases or files up to date with the payments API."),
@@ -195,7 +193,7 @@ const isSingle = ({ every, once }: { readonly every: string | undefined; readonl
 const joinCluster = (cluster: ClusterSettings) =>
   Effect.flatMap(Effect.promise(() => import("./cluster/Cluster.ts")), ({ join }) => join(cluster))
 
-/** Reads the sources of a runner again. It stays in its cluster. */
+/** The runner stays in its cluster. */
 const reloadInCluster = <E, R>(
   load: Effect.Effect<LoadedSources, E, R>,
   cluster: ClusterSettings,

@@ -20,7 +20,7 @@ let isSigterm = false
 let isEndless = false
 const stopCode = () => isSigterm && isEndless ? ExitCode.done : ExitCode.interrupted
 
-/** The longest wait for databases after SIGTERM. Commits are atomic, so an interrupted commit changes nothing. */
+/** After SIGTERM, for databases. Commits are atomic, so an interrupted commit changes nothing. */
 const stopWithinMs = 15_000
 process.on("SIGTERM", () => {
   if (isSigterm) process.exit(stopCode())
@@ -39,7 +39,7 @@ const keepHangup = () => {
   isHangup = true
 }
 process.on("SIGHUP", keepHangup)
-/** Stops keeping SIGHUP. Returns whether it has arrived. */
+/** Returns whether SIGHUP has arrived. */
 const endHangup = (): boolean => {
   process.off("SIGHUP", keepHangup)
   return isHangup
@@ -81,7 +81,8 @@ const services = {
   })
 }
 
-// The exit code depends on whether the worker is endless. So signals interrupt the program only after it knows its flags.
+// The exit code depends on whether the worker is endless. So signals interrupt the program only after it knows its
+// flags.
 Effect.uninterruptible(
   run(worker(services), process.argv.slice(2), {
     version: PAYMENTS_VERSION,

@@ -1,10 +1,10 @@
 /**
- * Shares the sources with other workers through Effect Cluster: each source is one of its singletons. A shard is the cluster's
- * unit of ownership: each source belongs to one of 300 shards by the hash of its name, and each shard to one of the live
- * runners. A runner holds its shards by advisory locks of PostgreSQL, and the server ends the session of a runner that hangs.
- * The runners exchange no messages.
+ * Shares the sources with other workers through Effect Cluster: each source is one of its singletons. A shard is the
+ * cluster's unit of ownership. Each source belongs to one of 300 shards by the hash of its name, and each shard to one
+ * of the live runners. A runner holds its shards by advisory locks of PostgreSQL, and the server ends the session of a
+ * runner that hangs. The runners exchange no messages.
  *
- * The cluster only spreads the work. While a source moves, two runners may run it for a moment, and the leases of its
+ * The cluster only spreads the work. While a source moves, two runners may run it for a moment. The leases of its
  * destination ensure that only one of them commits.
  */
 import { SinkError, SinkReason } from "@payments/copy"
@@ -43,11 +43,10 @@ import { checkDatabase } from "./ClusterDatabase.ts"
 import { clusterLogger } from "./ClusterLog.ts"
 import { RunnerLeases } from "./RunnerLeases.ts"
 
-/** The durations of a cluster. */
 export interface Times {
   /**
-   * A runner that hangs, or cannot reach the database, loses its sources after this time. Each operation on the locks may take a
-   * third of it, or the runner stops its sources.
+   * A runner that hangs, or cannot reach the database, loses its sources after this time. If an operation on the locks
+   * takes more than a third of it, the runner stops its sources.
    */
   readonly lockExpiration: Duration.Duration
   /** The time between two looks at which runners are alive, and between two attempts to take sources. */
@@ -55,7 +54,7 @@ export interface Times {
 }
 
 /**
- * The defaults. All runners of a cluster need the same ones. On a busy machine an operation can take more than 5 s. A shorter
+ * All runners of a cluster need the same times. On a busy machine an operation can take more than 5 s. A shorter
  * expiration would not save time, because the lease of a source lasts for 30 s as well.
  */
 export const times: Times = { lockExpiration: Duration.seconds(30), refreshInterval: Duration.seconds(1) }
@@ -67,8 +66,8 @@ const firstWait = Duration.seconds(1)
 const longestWait = Duration.seconds(30)
 
 /**
- * Joins the cluster. It does not wait for the cluster's database: until that answers, only pinned sources run. The placement
- * fails if the database cannot be used, and no later attempt would change that.
+ * Joins the cluster, without waiting for its database: until that answers, only pinned sources run. The placement fails
+ * if the database cannot be used, and no later attempt would change that.
  */
 export const join = Effect.fnUntraced(function*(settings: ClusterSettings, durations: Times = times) {
   const status = yield* Status
@@ -87,7 +86,6 @@ export const join = Effect.fnUntraced(function*(settings: ClusterSettings, durat
   const { runner } = settings
   const noteElsewhere = (source: Source) =>
     status.set({ ...initialState(source, locationOf(source)), state: "elsewhere" })
-  /** Runs the loop while this runner has the source. */
   const whileTaken = <R>(source: Source, loop: Effect.Effect<void, never, R>) =>
     leases.noteTaken(source.name).pipe(
       Effect.flatMap((from) =>
@@ -125,7 +123,6 @@ export const join = Effect.fnUntraced(function*(settings: ClusterSettings, durat
   return placement
 })
 
-/** A cluster, and how to join it. */
 interface Joining {
   readonly settings: ClusterSettings
   readonly durations: Times
@@ -198,7 +195,7 @@ const layerSharding = (
     ])
   )
 
-/** Returns the reason for which the cluster could not be joined. Effect Cluster reports errors of the database as defects. */
+/** Effect Cluster reports errors of the database as defects. */
 const reasonIn = (cause: Cause.Cause<unknown>): SinkReason.SinkReason => {
   let error = Cause.squash(cause)
   while (typeof error === "object" && error !== null) {

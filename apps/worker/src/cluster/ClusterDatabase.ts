@@ -5,12 +5,10 @@ import type { ClusterSettings } from "@payments/program/sources"
 import { Effect } from "effect"
 import { refusePooler } from "./Pooler.ts"
 
-/** A database that can be used. */
 export interface ClusterDatabase {
   readonly settings: PostgresSettings
-  /** The version of the server. */
   readonly version: string
-  /** What is not as it should be, as a sentence. */
+  /** A sentence about what is not as it should be. */
   readonly warning: string | undefined
 }
 
@@ -26,11 +24,10 @@ const query = `SELECT current_setting('server_version') AS version, current_sche
     FROM unnest($1::text[]) AS name JOIN pg_class AS t ON t.oid = to_regclass(quote_ident(name)))
     OR has_schema_privilege(current_schema(), 'CREATE')) AS may_write`
 
-/** Completes the settings of the cluster's database from the environment. */
+/** Completes the settings from the environment. */
 export const databaseOf = (url: ClusterSettings["url"]): Effect.Effect<PostgresSettings, SinkError> =>
   Effect.map(settingsOf(url), (settings) => ({ ...settings, location: locationOf(settings.location) }))
 
-/** Connects to the database and checks it. */
 export const checkDatabase = Effect.fnUntraced(
   function*({ prefix, url }: ClusterSettings) {
     const settings = yield* databaseOf(url)
@@ -64,5 +61,5 @@ export const checkDatabase = Effect.fnUntraced(
   )
 )
 
-/** Returns the location of the cluster's database, whose tables have a prefix instead of a schema. */
+/** The tables of a cluster have a prefix instead of a schema. */
 const locationOf = (location: string): string => `cluster ${location.replace(/^cluster |\?schema=.*$/g, "")}`

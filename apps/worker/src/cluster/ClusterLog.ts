@@ -1,7 +1,6 @@
 /** The messages of Effect Cluster, in the words of this program and without causes, which may contain statements. */
 import { Effect, Logger } from "effect"
 
-/** A message about the cluster. */
 interface Message {
   readonly level: "Info" | "Warn"
   readonly text: string
@@ -37,7 +36,10 @@ const messages: { readonly [text: string]: Message } = {
 /** The shortest time between two lines with the same message. */
 const pauseMs = 60_000
 
-/** Writes the messages of Effect Cluster with `log`, each at most once per minute, except those about the database's state. */
+/**
+ * Writes the messages of Effect Cluster with `log`, each at most once per minute, except those about the database's
+ * state.
+ */
 export const clusterLogger = (log: (effect: Effect.Effect<void>) => void): Logger.Logger<unknown, void> => {
   let isUp = true
   const lastAt = new Map<string, number>()

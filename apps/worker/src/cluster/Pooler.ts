@@ -1,6 +1,6 @@
 /**
- * Recognizes a connection pooler that does not keep a session on one connection to the server. Runners hold advisory locks,
- * which belong to a connection to the server, so behind such a pooler nobody knows who holds them.
+ * Recognizes a connection pooler that does not keep a session on one connection to the server. Runners hold advisory
+ * locks, which belong to such a connection. Behind such a pooler nobody knows who holds them.
  */
 import { SinkError } from "@payments/copy"
 import type { PostgresSettings, PostgresUrl, Session } from "@payments/copy/postgres"
@@ -18,8 +18,8 @@ const queueTimeout = Duration.seconds(2)
 const totalTimeout = Duration.seconds(15)
 
 /**
- * The number of attempts if something between this program and the server is known to be a pooler. In a large pool, both
- * sessions of one attempt may by chance keep their connections.
+ * How many attempts are made behind something that is known to be a pooler. In a large pool, both sessions of one
+ * attempt may by chance keep their connections.
  */
 const attempts = 20
 
@@ -52,7 +52,7 @@ export const findPooling = Effect.fnUntraced(function*(
   )
 })
 
-/** Fails if a pooler before the database of the cluster does not keep each session on its own connection. */
+/** Fails if a pooler does not keep each session on its own connection. */
 export const refusePooler = Effect.fnUntraced(function*(
   url: PostgresUrl
 ): Effect.fn.Return<void, SinkError | CommandExit> {
@@ -81,7 +81,9 @@ const connectionOf = ({ query }: Session): Effect.Effect<Connection, SinkError> 
     ([row]) => ({ pid: Number(row?.["pid"]), mark: typeof row?.["mark"] === "string" ? row["mark"] : null })
   )
 
-/** Opens a transaction in a second session, and returns how a pooler is seen to share the connection of the first one. */
+/**
+ * Opens a transaction in a second session, and returns how a pooler is seen to share the connection of the first one.
+ */
 const attemptOn = Effect.fnUntraced(function*(
   { first, isDirect, open, own }: {
     readonly first: Session

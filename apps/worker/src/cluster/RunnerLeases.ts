@@ -1,4 +1,7 @@
-/** What a runner notes for people: that it is alive, and which sources it runs. It also shows which runner has the others. */
+/**
+ * What a runner notes for people: that it is alive, and which sources it runs. It also shows which runner has the
+ * others.
+ */
 import { type SinkError } from "@payments/copy"
 import { connect, type PostgresSettings, timeoutDetached } from "@payments/copy/postgres"
 import { type CommandExit, Metrics, usage } from "@payments/program"
@@ -17,18 +20,17 @@ const statementTimeout = Duration.seconds(10)
 /** How long the end of this program waits for the database. */
 const endTimeout = Duration.seconds(1)
 
-/** The runners that have the sources. */
 export class RunnerLeases extends Context.Service<RunnerLeases, {
   /**
-   * Registers this process under the name of its runner. Fails if another live process has the name. Waits while that is not
-   * known: a process that was killed keeps its name for 30 s.
+   * Registers this process under the name of its runner. Fails if another live process has the name. Waits while that
+   * is not known: a process that was killed keeps its name for 30 s.
    */
   readonly register: (database: PostgresSettings) => Effect.Effect<void, SinkError | CommandExit>
   /** Notes that this runner can take sources. Until then its cluster does not count as healthy. */
   readonly noteJoined: Effect.Effect<void>
   /**
-   * Notes that this runner runs the source now, as soon as it is registered and the database answers. Returns the runner that
-   * ran it before, if there was another one.
+   * Notes that this runner runs the source, as soon as it is registered and the database answers. Returns the other
+   * runner that ran it before, if any.
    */
   readonly noteTaken: (source: string) => Effect.Effect<string | undefined>
   /** Notes that this runner does not run the source any more. It does not wait for the database. */
@@ -38,10 +40,9 @@ export class RunnerLeases extends Context.Service<RunnerLeases, {
     Layer.effect(RunnerLeases, make(settings))
 }
 
-/** What this process knows about its cluster. */
 interface Known {
   readonly isJoined: boolean
-  /** The live runners of all sources; undefined while the database does not answer. */
+  /** Undefined while the database does not answer. The keys are sources. */
   readonly runners: ReadonlyMap<string, string> | undefined
 }
 
@@ -69,7 +70,9 @@ const make = Effect.fnUntraced(function*({ prefix, runner }: Pick<ClusterSetting
     })
   yield* learn({})
 
-  /** A source can leave this runner and come back at once. Statements on several connections could change their order. */
+  /**
+   * A source can leave this runner and come back at once. Statements on several connections could change their order.
+   */
   const inOrder = Semaphore.makeUnsafe(1).withPermits(1)
   return RunnerLeases.of({
     register: Effect.fnUntraced(function*(database) {
@@ -105,7 +108,7 @@ const make = Effect.fnUntraced(function*({ prefix, runner }: Pick<ClusterSetting
   })
 })
 
-/** Notes again and again that this runner is alive. Gives `onRunners` the live runners of all sources, if they are known. */
+/** Notes repeatedly that this runner is alive. `onRunners` gets the live runners of all sources, if they are known. */
 const beats = (
   registration: Runners.Registration,
   onRunners: (runners: ReadonlyMap<string, string> | undefined) => Effect.Effect<void>
@@ -131,7 +134,7 @@ const beats = (
   ).pipe(Effect.withTracerEnabled(false))
 }
 
-/** Registers the process as soon as its name is free. Fails if the process that has the name notes that it is alive. */
+/** Waits until the name is free. Fails if the process that has it notes that it is alive. */
 const claimName = Effect.fnUntraced(function*(
   registration: Runners.Registration
 ): Effect.fn.Return<void, SinkError | CommandExit> {

@@ -1,6 +1,6 @@
 /**
- * The tables that say which runners a cluster has and which source each of them runs. They are only an observation, which
- * people read. The cluster decides nothing by them, except that no two live runners have the same name. They are next to the
+ * The tables that say which runners a cluster has and which source each of them runs. They are only an observation for
+ * people. The cluster decides nothing by them, except that no two live runners have the same name. They are next to the
  * tables of Effect Cluster and have the same prefix.
  */
 import type { SinkError } from "@payments/copy"
@@ -14,12 +14,12 @@ const aliveFor = "30 seconds"
 /** Runners that have been dead for so long are forgotten. */
 const keptFor = "1 day"
 
-/** One process of a runner. */
+/** A runner can have several processes in succession. */
 export interface RunnerProcess {
   readonly runner: string
   /** A random id: a process that ended and its successor have the same name. */
   readonly instance: string
-  /** The process and its host, for people. */
+  /** With its host, for people. */
   readonly process: string
   readonly version: string
 }
@@ -30,24 +30,22 @@ export interface Runner extends Omit<RunnerProcess, "instance"> {
   /** ISO 8601 UTC. */
   readonly startedAt: string
   readonly seenAt: string
-  /** The sources that it runs now, in alphabetical order. */
+  /** In alphabetical order. */
   readonly sources: ReadonlyArray<string>
 }
 
-/** Who runs a source. */
 export interface SourceRunner {
   readonly source: string
-  /** The live runner that runs it; null if none does. */
+  /** Null if no live runner runs it. */
   readonly runner: string | null
   /** The runner that ran it last. */
   readonly lastRunner: string
-  /** When that runner began, ISO 8601 UTC. */
+  /** When `lastRunner` began, ISO 8601 UTC. */
   readonly since: string
-  /** How many times a runner has taken the source over from another one. */
+  /** How often a runner has taken the source over from another one. */
   readonly takeovers: number
 }
 
-/** The runners of a cluster and their sources. */
 export interface Fleet {
   readonly runners: ReadonlyArray<Runner>
   readonly sources: ReadonlyArray<SourceRunner>
@@ -60,7 +58,7 @@ const sources = (prefix: string): string => `${prefix}_sources`
 const isAlive = (column: string): string =>
   `${column} BETWEEN clock_timestamp() - interval '${aliveFor}' AND clock_timestamp() + interval '${aliveFor}'`
 
-/** Creates the tables, unless they exist. If they do, it needs no privilege to create tables. */
+/** Needs no privilege to create tables if they exist. */
 export const createTables = ({ query: single, transaction }: PostgresClient, prefix: string) =>
   Effect.flatMap(
     exist(single, prefix),
@@ -70,7 +68,8 @@ export const createTables = ({ query: single, transaction }: PostgresClient, pre
         yield* query(
           "SELECT set_config('lock_timeout', '20s', true), set_config('idle_in_transaction_session_timeout', '10s', true)"
         )
-        // Runners that start at the same moment would otherwise fail: IF NOT EXISTS does not wait for another transaction.
+        // Runners that start at the same moment would otherwise fail: IF NOT EXISTS does not wait for another
+        // transaction.
         yield* query("SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", [`payments runners ${prefix}`])
         yield* query(`CREATE TABLE IF NOT EXISTS ${processes(prefix)} (runner text PRIMARY KEY, instance text NOT NULL,
       process text NOT NULL, version text NOT NULL, started_at timestamptz NOT NULL, seen_at timestamptz NOT NULL)`)
@@ -88,14 +87,13 @@ const exist = (query: Query, prefix: string): Effect.Effect<boolean, SinkError> 
     ([tables]) => tables?.["exist"] === true
   )
 
-/** A process of a cluster, and how it writes into the tables. */
 export interface Registration {
   readonly query: Query
   readonly prefix: string
   readonly own: RunnerProcess
 }
 
-/** Registers a process under the name of its runner. Returns false if another live process has the name. */
+/** Returns false if another live process has the name. */
 export const register = (
   { own: { instance, process, runner, version }, prefix, query }: Registration
 ): Effect.Effect<boolean, SinkError> =>
@@ -114,7 +112,7 @@ export const register = (
     )
   )
 
-/** Returns the process that has a name, and when it last noted that it is alive. */
+/** Also returns when the process last noted that it is alive. */
 export const processOf = (
   query: Query,
   prefix: string,
@@ -139,7 +137,7 @@ export const beat = (
     ({ length }) => length > 0
   )
 
-/** Notes that the process runs the source now. Returns the other runner that ran it before, if there was one. */
+/** Returns the other runner that ran the source before, if any. */
 export const noteTaken = (
   { own: { instance, runner }, prefix, query }: Registration,
   source: string
@@ -160,7 +158,6 @@ export const noteTaken = (
     }
   )
 
-/** Notes that the process does not run the source any more. */
 export const noteReleased = (
   { own: { instance }, prefix, query }: Registration,
   source: string
@@ -172,7 +169,6 @@ export const noteReleased = (
     )
   )
 
-/** Notes that the process ends. */
 export const unregister = (
   { own: { instance, runner }, prefix, query }: Registration
 ): Effect.Effect<void, SinkError> =>
@@ -184,7 +180,6 @@ export const unregister = (
     )
   )
 
-/** Reads who runs which source. */
 export const readSources = (query: Query, prefix: string): Effect.Effect<ReadonlyArray<SourceRunner>, SinkError> =>
   Effect.map(
     query(
@@ -205,7 +200,7 @@ export const readSources = (query: Query, prefix: string): Effect.Effect<Readonl
       }))
   )
 
-/** Reads the runners and their sources. Returns undefined if no runner has ever joined the cluster. Writes nothing. */
+/** Returns undefined if no runner has ever joined the cluster. Writes nothing. */
 export const readFleet = Effect.fnUntraced(function*(
   query: Query,
   prefix: string

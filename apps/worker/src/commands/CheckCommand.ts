@@ -1,6 +1,6 @@
 /**
- * `payments-worker check`: makes the checks of `payments doctor` for every source, checks the database of the cluster, and prints
- * the next runs. It writes nothing except lines on stdout.
+ * `payments-worker check`: makes the checks of `payments doctor` for every source, checks the cluster's database, and
+ * prints the next runs. It writes nothing except lines on stdout.
  */
 import { Destination, printable } from "@payments/copy"
 import { Lists, type PaymentsApi, type PaymentsConfigError } from "@payments/core"
@@ -28,7 +28,7 @@ interface Line {
   readonly exitCode: ExitCode
 }
 
-/** Checks all sources and prints one line per finding. Fails with the lowest exit code, unless all is well. */
+/** Prints one line per finding. Fails with the lowest exit code, unless all is well. */
 export const checkSources = Effect.fnUntraced(function*<R>(
   set: LoadedSources,
   cluster: ClusterSettings | undefined,
@@ -51,7 +51,7 @@ export const checkSources = Effect.fnUntraced(function*<R>(
   if (exitCode !== ExitCode.done) return yield* new CommandExit({ exitCode, problem: "" })
 })
 
-/** Compares the opened destinations. The spellings of one destination may differ, such as two names of one server. */
+/** The spellings of one destination may differ, such as two names of one server. So this compares the opened ones. */
 const checkIdentities = Effect.fnUntraced(function*(sources: ReadonlyArray<Source>) {
   if (sources.length < 2) return []
   const identities = yield* Effect.forEach(
@@ -80,7 +80,6 @@ const checkIdentities = Effect.fnUntraced(function*(sources: ReadonlyArray<Sourc
   })
 })
 
-/** Checks the database of the cluster. */
 const checkCluster = Effect.fnUntraced(function*(cluster: ClusterSettings): Effect.fn.Return<ReadonlyArray<Line>> {
   const { checkDatabase } = yield* Effect.promise(() => import("../cluster/ClusterDatabase.ts"))
   const database = yield* Effect.result(checkDatabase(cluster))
@@ -121,7 +120,7 @@ const checkSource = Effect.fnUntraced(function*<R>(
   return lines
 })
 
-/** Returns the schedules of a source that run. */
+/** Only those that run. */
 const schedulesOf = ({ full, head, lists, order, window }: Source) => [
   ["full scan", full] as const,
   ...(window === undefined || lists.every((name) => Lists.byName[name].windowFilter === undefined)

@@ -1,4 +1,7 @@
-/** `payments-worker runners`: lists the runners of a cluster and which source each of them runs. It writes nothing into the cluster. */
+/**
+ * `payments-worker runners`: lists the runners of a cluster and the sources of each. It writes nothing into the
+ * cluster.
+ */
 import { printable } from "@payments/copy"
 import { print, requireOutput, terminalWidth, textFlag, usage } from "@payments/program"
 import { type ClusterFlags, clusterOf, type LoadedSources, loadSources } from "@payments/program/sources"
@@ -6,7 +9,6 @@ import { Effect, Result } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { Fleet, SourceRunner } from "../cluster/Runners.ts"
 
-/** Makes the command. */
 export const runnersCommand = (config: ReturnType<typeof textFlag>, noReloads: Effect.Effect<void>) =>
   Command.make(
     "runners",
@@ -41,7 +43,7 @@ export const runnersCommand = (config: ReturnType<typeof textFlag>, noReloads: E
     }, Effect.scoped)
   ).pipe(Command.withDescription("List the runners of a cluster, and which source each of them runs"))
 
-/** Returns the cluster and the sources file. Without a file, the cluster comes from a flag or the environment. */
+/** Without a file, the cluster comes from a flag or the environment. */
 const readSettings = Effect.fnUntraced(function*(given: ClusterFlags & { readonly config: string | undefined }) {
   const loaded = yield* Effect.result(loadSources({ config: given.config, flags: {} }))
   if (Result.isFailure(loaded) && loaded.failure._tag === "SourcesError") return yield* loaded.failure
@@ -54,7 +56,7 @@ const readSettings = Effect.fnUntraced(function*(given: ClusterFlags & { readonl
   )
 })
 
-/** Returns the sources of the file, also those that no runner has had yet, and others only while a runner has them. */
+/** Returns the sources of the file, also those that no runner has had yet. Others only while a runner has them. */
 const sourcesIn = ({ sources }: LoadedSources, found: ReadonlyArray<SourceRunner>): ReadonlyArray<Shown> => {
   const pins = new Map(sources.map(({ name, runner = null }) => [name, runner]))
   const known = new Set(found.map(({ source }) => source))
@@ -72,7 +74,7 @@ const sourcesIn = ({ sources }: LoadedSources, found: ReadonlyArray<SourceRunner
   )
 }
 
-/** A source, and if there is a file, the runner to which it is pinned. */
+/** `pinnedTo` is undefined without a file. */
 type Shown = (SourceRunner | WithoutRunner) & { readonly pinnedTo?: string | null }
 
 /** A source that no runner has had yet. */
@@ -110,7 +112,7 @@ const tablesOf = (
     ], width)
   ].join("\n")
 
-/** Aligns the columns of rows. Leaves out the last columns that do not fit, but not the first two. */
+/** Aligns the columns. Leaves out the last columns that do not fit, but not the first two. */
 const tableOf = (cells: ReadonlyArray<ReadonlyArray<string>>, width: number): string => {
   const rows = cells.map((row) => row.map(printable))
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
@@ -122,5 +124,5 @@ const tableOf = (cells: ReadonlyArray<ReadonlyArray<string>>, width: number): st
   ).join("")
 }
 
-/** Leaves out the milliseconds. */
+/** Without milliseconds. */
 const time = (iso: string): string => iso.replace(/\.\d+Z$/, "Z")

@@ -1,6 +1,7 @@
 /**
- * The runs of one list: full scans and passes, when they are due. The lock of the list is held for as long as the destination
- * is open. One full scan and one pass run at a time, and a full scan pauses at a page boundary while a pass runs.
+ * The runs of one list: full scans and passes, when they are due. The lock of the list is held for as long as the
+ * destination is open. One full scan and one pass run at a time. A full scan pauses at a page boundary while a pass
+ * runs.
  */
 import {
   type ListFreshness,
@@ -25,7 +26,6 @@ import type { Place } from "./Places.ts"
 import { retryWait, type Start, startedAt, startNow, untilNext, waitAsRequested } from "./Schedule.ts"
 import type { SourceOptions } from "./SourceOptions.ts"
 
-/** What the loop of a list needs. */
 export interface ListOptions extends Pick<SourceOptions<never>, "source" | "places" | "metrics" | "stallAfter"> {
   readonly name: Lists.ListName
   readonly rule: PersonalRule
@@ -46,17 +46,16 @@ const spanNames: { readonly [kind in RunKind]: string } = {
   head: "head pass"
 }
 
-/** The loop of a list while its destination is open. */
+/** Exists while the destination is open. */
 interface Loop extends ListOptions {
   readonly label: string
-  /** The places of the active runs. */
   readonly held: Map<RunKind, Place>
   runs: ListRuns
-  /** The number of the open full scan, for the log. */
+  /** For the log: the number of the scan. */
   openScan: number | undefined
 }
 
-/** Makes the loop of a list. `run` locks the list. It ends only if the destination fails. */
+/** `run` locks the list. It ends only if the destination fails. */
 export const makeListLoop = (options: ListOptions) => {
   const loop: Loop = {
     ...options,
@@ -69,7 +68,7 @@ export const makeListLoop = (options: ListOptions) => {
     name: options.name,
     run: runLoop(loop),
     longStep: <A, E, R>(step: Effect.Effect<A, E, R>) => longStep(loop, step),
-    /** Opens the session of a full scan, which may fill columns first. */
+    /** The session of a full scan, which may fill columns first. */
     opening: <E, R>(session: Effect.Effect<Session, E, R>) =>
       Effect.tap(longStep(loop, session), ({ scan }) => Effect.sync(() => void (loop.openScan = scan)))
   }
@@ -118,7 +117,6 @@ const setNext = (loop: Loop, kind: RunKind) => (at: string | null) =>
 const ownFreshness = ({ label, refresh }: Loop) =>
   Effect.map(refresh, (lists) => lists.find(({ list }) => list === label))
 
-/** Applies a transition that needs the time. */
 const note = (loop: Loop, transition: (runs: ListRuns, now: number) => ListRuns) =>
   Effect.map(Monotonic.millis, (now) => void (loop.runs = transition(loop.runs, now)))
 
@@ -146,7 +144,7 @@ const longStep = <A, E, R>(loop: Loop, step: Effect.Effect<A, E, R>): Effect.Eff
     return Effect.ensuring(step, note(loop, stepEnded))
   })
 
-/** Runs a scan or a pass as soon as there is a place. Fails if the destination has to be opened again. */
+/** Runs as soon as there is a place. Fails if the destination has to be opened again. */
 const perform = <A>(loop: Loop, kind: RunKind, run: Effect.Effect<A, PaymentsError | SinkError>) =>
   loop.places.run((place) =>
     Effect.andThen(
@@ -245,7 +243,9 @@ const fullScans = Effect.fnUntraced(function*(loop: Loop, scanner: ListScanner) 
   }
 })
 
-/** The list is not served newest first, so head passes miss records. They stay stopped until a person starts them again. */
+/**
+ * The list is not served newest first, so head passes miss records. They stay stopped until a person starts them again.
+ */
 const stopHead = Effect.fnUntraced(function*(loop: Loop, scanner: ListScanner, { behindHead, scan }: ScanSummary) {
   const problem =
     `full scan ${scan} found ${behindHead} new records behind the place where the last head pass stopped: ` +
@@ -260,7 +260,7 @@ const stopHead = Effect.fnUntraced(function*(loop: Loop, scanner: ListScanner, {
   yield* loop.refresh
 })
 
-/** Runs passes when they are due, with a pause after each one for as long as it took. A failed pass is not repeated earlier. */
+/** Pauses after each pass for as long as it took. A failed pass is not repeated earlier. */
 const passes = Effect.fnUntraced(function*(
   loop: Loop,
   { kind, pass, schedule }: {
@@ -283,7 +283,7 @@ const passes = Effect.fnUntraced(function*(
   }
 })
 
-/** Returns whether the destination has to be opened again, or its source stops. */
+/** Whether the destination has to be opened again, or its source stops. */
 const endsDestination = (error: PaymentsError | SinkError): error is SinkError =>
   error._tag === "SinkError" && (ending.has(error.reason._tag) || isWrittenLater(error))
 

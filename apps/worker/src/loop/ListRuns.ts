@@ -1,24 +1,22 @@
 /**
- * What the runs of a list do now, as a value: a full scan, and passes that run within it. Its transitions are pure. They decide
- * what happens to the place of a run, and whether a full scan stalls. `ListLoop.ts` performs what they say.
+ * What the runs of a list do now, as a value: a full scan, and passes that run within it. Its transitions are pure.
+ * They decide what happens to the place of a run, and whether a full scan stalls. `ListLoop.ts` performs what they say.
  */
 import type { ScanEvent } from "@payments/copy"
 import type { RunKind } from "../state/StatusSnapshot.ts"
 
-/** A run that has not ended. */
 export interface ActiveRun {
-  /** When it last committed a page, or did something else that takes long, on the monotonic clock. */
+  /** When it last committed a page, or ended a long step. Monotonic. */
   readonly progressAt: number
-  /** The number of such things that it does now. */
+  /** Steps in progress that commit no page and may take long. */
   readonly longSteps: number
   /** Whether it reads. Before, a pass waits until the full scan has committed its pages. */
   readonly isReading: boolean
 }
 
-/** The runs of a list. */
 export type ListRuns = { readonly [kind in RunKind]?: ActiveRun }
 
-/** What a run does with its place: it gives it up while it waits, and asks for its next turn after a commit. */
+/** A run gives its place up while it waits, and asks for its next turn after a commit. */
 export type PlaceAction = "keep" | "giveUp" | "nextTurn"
 
 const changed = (runs: ListRuns, kind: RunKind, change: (run: ActiveRun) => ActiveRun): ListRuns => {
@@ -26,31 +24,26 @@ const changed = (runs: ListRuns, kind: RunKind, change: (run: ActiveRun) => Acti
   return run === undefined ? runs : { ...runs, [kind]: change(run) }
 }
 
-/** A run has got its place. */
 export const started = (runs: ListRuns, kind: RunKind, now: number): ListRuns => ({
   ...runs,
   [kind]: { progressAt: now, longSteps: 0, isReading: false }
 })
 
-/** A run has ended. */
 export const ended = (runs: ListRuns, kind: RunKind): ListRuns => {
   const { [kind]: _ended, ...others } = runs
   return others
 }
 
-/** A run is not stuck. */
 export const progressed = (runs: ListRuns, kind: RunKind, now: number): ListRuns =>
   changed(runs, kind, (run) => ({ ...run, progressAt: now }))
 
-/** A step of the full scan begins that commits no page and may take long. */
+/** The full scan begins a step that commits no page and may take long. */
 export const stepBegan = (runs: ListRuns): ListRuns =>
   changed(runs, "full", (run) => ({ ...run, longSteps: run.longSteps + 1 }))
 
-/** Such a step has ended. */
 export const stepEnded = (runs: ListRuns, now: number): ListRuns =>
   changed(runs, "full", (run) => ({ ...run, longSteps: Math.max(0, run.longSteps - 1), progressAt: now }))
 
-/** A run reports an event. */
 export const afterEvent = (
   runs: ListRuns,
   { _tag, kind }: Pick<ScanEvent, "_tag" | "kind">,
@@ -71,7 +64,7 @@ export const afterEvent = (
   }
 }
 
-/** What the check of a full scan finds. All times are milliseconds. */
+/** A check of a full scan. All times are milliseconds. */
 export interface Check {
   readonly now: number
   /** The time since the check before. */
@@ -82,7 +75,6 @@ export interface Check {
   readonly stallAfter: number
 }
 
-/** Returns whether the full scan stalls. */
 export const afterCheck = (
   runs: ListRuns,
   { elapsed, isQueued, now, stallAfter }: Check

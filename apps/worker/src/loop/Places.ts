@@ -1,7 +1,7 @@
 /**
- * Limits how many runs are active at the same time, over all sources. A run gives its place up while it waits for its service,
- * while no page arrives, and after its turn if other runs wait. So a source that is slow, stalls or has millions of records does
- * not keep the others from running.
+ * Limits how many runs are active at the same time, over all sources. A run gives its place up while it waits for its
+ * service, while no page arrives, and after its turn if others wait. So a source that is slow, stalls or has millions
+ * of records does not keep the others from running.
  */
 import { Monotonic } from "@payments/core"
 import { Effect } from "effect"
@@ -11,24 +11,23 @@ const idleMs = 2000
 /** How long a run keeps its place while others wait. */
 const turnMs = 5000
 
-/** The place of one run. */
 export interface Place {
-  /** Call it after each committed page. Waits for a place if the run has given its place up, or if its turn has ended. */
+  /**
+   * Call it after each committed page. Waits for a place if the run has given its place up, or if its turn has ended.
+   */
   readonly onCommit: Effect.Effect<void>
-  /** Gives the place up until the next commit. */
+  /** Until the next commit. */
   readonly onWait: Effect.Effect<void>
   /** Whether the run waits for a place. */
   readonly isQueued: Effect.Effect<boolean>
 }
 
-/** The places for active runs. */
 export interface Places {
-  /** Runs the effect as soon as there is a place. */
   readonly run: <A, E, R>(effect: (place: Place) => Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   readonly resize: (count: number) => void
 }
 
-/** Makes this number of places. The runs that wait for one get it in their order. */
+/** Runs get a place in the order in which they asked for it. */
 export const makePlaces = (initialCount: number): Places => {
   const pool = new Pool(initialCount)
   return {
@@ -96,7 +95,6 @@ class Pool {
   }
 }
 
-/** The turns of one run. */
 class Turn implements Place {
   readonly #pool: Pool
   #state: "held" | "free" | "queued" = "free"

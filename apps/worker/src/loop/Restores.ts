@@ -1,6 +1,7 @@
 /**
- * Notices that a destination was restored from a backup, or failed over to an older base, while the worker runs: it then shows
- * a lower number of changes than before. The worker remembers the number also while the destination is closed.
+ * Notices that a destination was restored from a backup, or failed over to an older base, while the worker runs. It
+ * then shows a lower number of changes than before. The worker remembers the number also while the destination is
+ * closed.
  */
 import {
   Destination,
@@ -13,7 +14,6 @@ import {
 import type { Source } from "@payments/program/sources"
 import { DateTime, Effect } from "effect"
 
-/** Logs that a destination was restored, and that a generation began for this reason. */
 export const logRestored = ({ beganAfter, generation, reason }: Generation, lastKnownChange?: number) =>
   Effect.annotateLogs(
     Effect.logWarning("the destination was restored: consumers of its changes have to say where they stand"),
@@ -21,8 +21,8 @@ export const logRestored = ({ beganAfter, generation, reason }: Generation, last
   )
 
 /**
- * Makes the function that is called with what was read from the destination, before anything is written after it was opened.
- * Begins a generation if changes were lost, and returns whether it did.
+ * The function is called with what was read from an opened destination, before anything is written. It begins a
+ * generation if changes were lost, and returns whether it did.
  */
 export const makeRestoreWatch = ({ to }: Pick<Source, "to">) => {
   let known: KnownChange | undefined

@@ -1,26 +1,25 @@
 /**
- * When the runs of a list begin. An interval counts from the start of one run to the start of the next, on the monotonic clock.
- * A cron expression names wall-clock times. A run that was missed, because the one before took longer or the worker did not
- * run, begins at once, and only once. Jitter spreads the runs of many sources.
+ * When the runs of a list begin. An interval counts from the start of one run to the start of the next, on the
+ * monotonic clock. A cron expression names wall-clock times. A run that was missed begins at once, and only once. Runs
+ * are missed if the one before took longer, or if the worker did not run. Jitter spreads the runs of many sources.
  */
 import type { SinkError } from "@payments/copy"
 import { Monotonic, type PaymentsError } from "@payments/core"
 import type { Schedule } from "@payments/program/sources"
 import { Cron, DateTime, Duration, Effect, Random } from "effect"
 
-/** The start of a run on both clocks, in milliseconds. */
+/** On both clocks, in milliseconds. */
 export interface Start {
   readonly wall: number
   readonly monotonic: number
 }
 
-/** A run that begins now. */
 export const startNow: Effect.Effect<Start> = Effect.all({
   wall: Effect.map(DateTime.now, DateTime.toEpochMillis),
   monotonic: Monotonic.millis
 })
 
-/** The start of a run that a destination recorded. A time in the future, after the clock was set back, counts as now. */
+/** `time` is from a destination. A time in the future, after the clock was set back, counts as now. */
 export const startedAt = (time: string): Effect.Effect<Start> =>
   Effect.map(startNow, (now) => {
     const wall = Math.min(Date.parse(time), now.wall)
@@ -35,7 +34,6 @@ const jitter = (interval: number) => Math.min(interval * jitterShare, maxJitter)
 /** How long to sleep at most before the wall clock is read again, because it may have been set. */
 const longestSleep = Duration.toMillis("30 seconds")
 
-/** The next run of a list. */
 export interface NextRun {
   /** The run before. Without it, the next one is due at once. */
   readonly last: Start | undefined
@@ -46,8 +44,8 @@ export interface NextRun {
 }
 
 /**
- * Waits until the next run is due. Jitter makes an interval up to a tenth shorter and a cron time up to a tenth of its interval
- * later, but never by more than 30 s.
+ * Waits until the next run is due. Jitter makes an interval up to a tenth shorter, and a cron time later by up to a
+ * tenth of its interval. It never moves a run by more than 30 s.
  */
 export const untilNext = Effect.fnUntraced(function*(
   schedule: Schedule,
@@ -98,8 +96,8 @@ const longestRetry = Duration.toMillis("30 minutes")
 export const retryWait = (failures: number): number => Math.min(firstRetry * 2 ** (failures - 1), longestRetry)
 
 /**
- * Waits after a run that failed because the service requested a wait, which is longer than the patience of a scan. A service
- * that requests more than the longest wait between two failures is tried again then: it may have been a mistake.
+ * Waits after a run that failed because the service requested a longer wait than a scan has patience for. The wait is
+ * at most the longest one between two failures: the request may have been a mistake.
  */
 export const waitAsRequested = Effect.fnUntraced(function*(
   error: PaymentsError | SinkError,

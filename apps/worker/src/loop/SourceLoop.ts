@@ -1,6 +1,6 @@
 /**
- * Runs one source: opens its destination, locks its lists, and runs full scans and passes when they are due (`ListLoop.ts`). If
- * the destination is lost, it is opened again. A source fails alone.
+ * Runs one source: opens its destination, locks its lists, and runs full scans and passes when they are due
+ * (`ListLoop.ts`). If the destination is lost, it is opened again. A source fails alone.
  */
 import {
   Destination,
@@ -22,7 +22,7 @@ import { isWrittenLater, makeListLoop } from "./ListLoop.ts"
 import { makeRestoreWatch } from "./Restores.ts"
 import type { SourceOptions } from "./SourceOptions.ts"
 
-/** The source cannot continue. A person has to act. */
+/** A person has to act. */
 export class SourceStopped extends Data.TaggedError("SourceStopped")<{
   readonly error: SinkError | PaymentsConfigError
 }> {}
@@ -37,33 +37,29 @@ const refreshInterval = Duration.seconds(15)
 /** If another worker still has the locks after this time, the source is a standby. */
 const standbyAfter = Duration.millis(500)
 
-/** What a source remembers from one attempt to work to the next. */
+/** What a source remembers between attempts to work. */
 export interface Attempts {
   /** The wait after the next error, in milliseconds. */
   readonly waitMs: number
-  /** Whether the destination was open at least once. */
   readonly wasOpened: boolean
 }
 
-/** No attempt was made yet. */
 export const noAttempts: Attempts = { waitMs: Duration.toMillis(firstWait), wasOpened: false }
 
-/** Why an attempt ended. */
 export interface Failure {
   readonly error: SinkError | PaymentsConfigError
-  /** How long the destination was open, in milliseconds; undefined if it could not be opened. */
+  /** In milliseconds; undefined if the destination could not be opened. */
   readonly openMs: number | undefined
   /** Whether the source is the only one of the worker, which then ends with it. */
   readonly isStrict: boolean
 }
 
-/** What a source does after an error: it waits, stops until a person acts, or ends the worker. */
+/** A source waits, stops until a person acts, or ends the worker. */
 export type AfterError =
   | { readonly _tag: "Wait"; readonly level: "Warn" | "Error"; readonly message: string; readonly waitMs: number }
   | { readonly _tag: "Stop" }
   | { readonly _tag: "End" }
 
-/** Decides what a source does after an error. */
 export const afterError = (
   attempts: Attempts,
   { error, isStrict, openMs }: Failure
@@ -89,7 +85,7 @@ export const afterError = (
   return [next, { _tag: "Wait", level, message, waitMs }]
 }
 
-/** Runs a source until it is interrupted or stopped. */
+/** Until it is interrupted or stopped. */
 export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R>) {
   const { isStrict, source } = options
   const status = yield* Status
@@ -138,8 +134,8 @@ export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R
 }, Effect.scoped)
 
 /**
- * Returns whether the destination belongs to another source or merchant, has another rule, or was written by a later version
- * of this program. No later attempt would change that.
+ * Whether the destination belongs to another source or merchant, has another rule, or was written by a later version of
+ * this program. No later attempt would change that.
  */
 const isForeign = (error: SinkError): boolean => isWrittenLater(error) || hasOtherData(error)
 
@@ -151,7 +147,6 @@ const hasOtherData = ({ reason }: SinkError): boolean =>
 export const isTransient = ({ reason }: SinkError): boolean =>
   reason._tag === "Unavailable" || reason._tag === "Locked" || reason._tag === "Full"
 
-/** Shows why the source does not work now. */
 const note = (
   { source }: Pick<SourceOptions<never>, "source">,
   status: Status["Service"],
@@ -173,7 +168,7 @@ const note = (
 const isOtherSource = (error: SinkError | PaymentsConfigError): boolean =>
   error._tag === "SinkError" && error.reason._tag === "OtherSource"
 
-/** Opens the destination and runs its lists until the destination fails. */
+/** Runs the lists until the destination fails. */
 const useDestination = Effect.fnUntraced(function*<R>(
   { noticeRestore, onOpen, options, rule, status }: {
     readonly options: SourceOptions<R>
@@ -226,8 +221,8 @@ const useDestination = Effect.fnUntraced(function*<R>(
 })
 
 /**
- * Fails if the destination has another source's data or another rule. Another worker may have the locks, and the next scan may
- * be far away; this is reported at once anyway.
+ * Fails if the destination has another source's data or another rule. Another worker may have the locks, and the next
+ * scan may be far away. This is reported at once anyway.
  */
 const requireOwn = (
   source: Source,
@@ -243,7 +238,7 @@ const requireOwn = (
     }
   }))
 
-/** Shows the source as a standby if it got no lock after a while. */
+/** Only if the source got no lock after a while. */
 const becomeStandby = Effect.fnUntraced(function*(
   { name }: Source,
   status: Status["Service"],
@@ -264,8 +259,8 @@ const firstPrune = Duration.minutes(1)
 const pruneInterval = Duration.days(1)
 
 /**
- * Removes old changes, scans and missing rows every day, if this worker has a lock (`isActive`). A failure is logged and tried
- * again the next day. Old snapshots of a folder are removed whenever files are rendered.
+ * Removes old changes, scans and missing rows every day, if this worker has a lock (`isActive`). A failure is logged,
+ * and the next day brings the next attempt. Old snapshots of a folder are removed whenever files are rendered.
  */
 export const pruning = (
   { keepChanges, keepMissing, keepScans, to }: Pick<Source, "keepChanges" | "keepMissing" | "keepScans" | "to">,
@@ -294,7 +289,7 @@ export const pruning = (
 const chartInterval = Duration.minutes(5)
 const chartIntervalAfterScan = Duration.seconds(30)
 
-/** Returns an effect that reads the figures for charts of those lists whose figures are old. */
+/** The effect reads the figures of those lists whose figures are old. */
 const makeCharts = (sink: Sink["Service"], source: string, status: Status["Service"]) => {
   const readAt = new Map<string, { readonly at: number; readonly scan: number }>()
   return Effect.gen(function*() {
@@ -314,5 +309,5 @@ const makeCharts = (sink: Sink["Service"], source: string, status: Status["Servi
   })
 }
 
-/** The location of a destination before it is open, for people. It has no password. */
+/** For people, before the destination is open. It has no password. */
 export const locationOf = ({ to }: Source): string => to === undefined ? "" : Destination.operations(to).location

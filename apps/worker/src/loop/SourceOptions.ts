@@ -6,14 +6,17 @@ import type { Source } from "@payments/program/sources"
 import type { Duration, Effect, Layer } from "effect"
 import type { Places } from "./Places.ts"
 
-/** What the loops of a source and of its lists need. */
+/** For the loops of a source and of its lists. */
 export interface SourceOptions<R> {
   readonly source: Source
   readonly api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>
   readonly open: Layer.Layer<Sink, SinkError, R>
-  /** The places for the active runs of all sources. */
+  /** Shared by all sources. */
   readonly places: Places
-  /** Whether the source ends if its settings are wrong, or its destination cannot be opened and waiting would not help. */
+  /**
+   * Whether the source ends if its settings are wrong, or if its destination cannot be opened and waiting would not
+   * help.
+   */
   readonly isStrict: boolean
   /** How long a full scan may commit no page. Default: 10 minutes. */
   readonly stallAfter?: Duration.Duration | undefined
@@ -22,7 +25,7 @@ export interface SourceOptions<R> {
   readonly metrics: Metrics["Service"]
 }
 
-/** What a source found in its destination, or why it could not be opened. */
+/** What the destination has, or why it could not be opened. */
 export type Found =
   | { readonly destination: string; readonly lists: ReadonlyArray<ListFreshness> }
   | { readonly error: string }

@@ -1,4 +1,6 @@
-/** Runs all sources of a {@link LoadedSources}, each by itself: what happens to one source does not reach the others. */
+/**
+ * Runs all sources of a {@link LoadedSources}, each by itself: what happens to one source does not reach the others.
+ */
 import {
   Destination,
   freshnessOf,
@@ -41,7 +43,6 @@ import { logRestored } from "./Restores.ts"
 import { runSource, type SourceStopped } from "./SourceLoop.ts"
 import type { Found } from "./SourceOptions.ts"
 
-/** What a worker needs for its sources. */
 export interface WorkerOptions<R> {
   readonly api: (source: Source) => Layer.Layer<PaymentsApi, PaymentsConfigError, R>
   readonly open: (source: Source) => Layer.Layer<Sink, SinkError, R>
@@ -49,14 +50,13 @@ export interface WorkerOptions<R> {
   readonly stallAfter?: Duration.Duration | undefined
 }
 
-/** Reads the sources again. */
 export interface Reload {
-  /** Has an element for each request to read the sources again. */
+  /** Each element is one request. */
   readonly requests: Queue.Dequeue<void>
   readonly sources: Effect.Effect<LoadedSources, ProgramError>
 }
 
-/** Scans all lists of all sources once. Fails with the lowest exit code, unless all succeed. */
+/** Fails with the lowest exit code, unless all succeed. */
 export const runOnce = Effect.fnUntraced(
   function*<R>({ concurrency, file, sources }: LoadedSources, options: WorkerOptions<R>) {
     const metrics = yield* Metrics
@@ -170,17 +170,16 @@ const readLists = ({ boundTo, lists, to }: LoadedSource): Effect.Effect<Readonly
 /** The wait before a source that ended unexpectedly runs again. */
 const unexpectedWait = "1 minute"
 
-/** What {@link runForever} needs beside the sources. */
 export interface ForeverOptions<R, R2> extends WorkerOptions<R> {
   readonly reload?: Reload | undefined
-  /** Where the sources run. Default: here. */
+  /** Default: here. */
   readonly joining?: Effect.Effect<Placement, never, R2> | undefined
 }
 
 /**
- * Runs all sources until it is interrupted. The only source of the environment ends the worker if it cannot work: if its
- * destination belongs to another source or merchant, or cannot be opened at the start and waiting would not help. A source of a
- * file never does.
+ * Runs all sources until it is interrupted. The only source of the environment ends the worker if its destination
+ * belongs to another source or merchant. So it does if the destination cannot be opened at the start and waiting would
+ * not help. A source of a file never ends the worker.
  */
 export const runForever = Effect.fnUntraced(
   function*<R, R2 = never>(set: LoadedSources, options: ForeverOptions<R, R2>) {
@@ -241,7 +240,7 @@ export const runForever = Effect.fnUntraced(
   }
 )
 
-/** Returns how sources differ from those before. A source that has stopped counts as changed, so that it runs again. */
+/** A source that has stopped counts as changed, so that it runs again. */
 export const changesOf = <Each extends Pick<LoadedSource, "name" | "revision">>(
   before: ReadonlyArray<Each>,
   next: ReadonlyArray<Each>,
@@ -259,7 +258,7 @@ export const changesOf = <Each extends Pick<LoadedSource, "name" | "revision">>(
   }
 }
 
-/** Replaces the sources at each request. A file with a mistake changes nothing. */
+/** At each request. A file with a mistake changes nothing. */
 const reloading = <R>({ requests, sources }: Reload, replace: (next: LoadedSources) => Effect.Effect<void, never, R>) =>
   Effect.forever(
     Effect.flatMap(

@@ -4,20 +4,22 @@ import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
 import { extname } from "node:path"
 
-/** The build writes these files next to the program. A program that runs from its sources finds them in the folder of the build. */
+/**
+ * The build writes these files next to the program. A program that runs from its sources finds them in the folder of
+ * the build.
+ */
 const folder = extname(new URL(import.meta.url).pathname) === ".ts" ? "../../dist/" : "./"
 const read = (name: string): Uint8Array => readFileSync(new URL(`${folder}${name}`, import.meta.url))
 
 const names = ["page.js", "charts.js", "page.css"]
 
-/** A file of the page. */
 export interface Asset {
   readonly path: `/${string}`
   readonly contentType: string
   readonly body: Uint8Array
 }
 
-/** The files of the page, and the version of all of them. */
+/** With the version of all files together. */
 export class Assets extends Context.Service<Assets, {
   readonly build: string
   readonly files: ReadonlyArray<Asset>

@@ -1,4 +1,4 @@
-/** The details of a source: charts of the changes and amounts of each list, certificates, runs, and consumers of changes. */
+/** The details of a source: charts of changes and amounts, certificates, runs, and consumers of changes. */
 import type { Overview } from "@payments/copy"
 import { counted, durationWords, grouped } from "@payments/program"
 import { type Content, type Html, html } from "@payments/program/html"
@@ -7,7 +7,7 @@ import { freshness } from "./Diagnosis.ts"
 import { badge, bar } from "./Parts.ts"
 import { dayWords, kindTitle, listTitle, secondsBetween, time } from "./Words.ts"
 
-/** The heading of a source's details, with the consumers of its changes. */
+/** With the consumers of the source's changes. */
 export const sourceDetails = ({ lists, name }: SourceSnapshot, isOneOfSeveral: boolean, at: string): Html => {
   // Consumers read the changes of all lists, so each list has the same ones.
   const consumers = lists[0]?.consumers ?? []
@@ -40,7 +40,6 @@ export const sourceDetails = ({ lists, name }: SourceSnapshot, isOneOfSeveral: b
 
 const columnHeader = (text: string): Html => html`<th role="columnheader" scope="col">${text}</th>`
 
-/** The details of a list. */
 export const listDetails = (
   source: SourceSnapshot,
   list: ListSnapshot,

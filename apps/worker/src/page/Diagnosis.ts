@@ -5,16 +5,17 @@ import { type Html, html } from "@payments/program/html"
 import type { ListSnapshot, Snapshot, SourceSnapshot } from "../state/StatusSnapshot.ts"
 import { kindTitle, limitWords, secondsBetween, time } from "./Words.ts"
 
-/** `bad`: a person has to look. `warn`: it may end by itself, or needs a look some day. `idle`: neither good nor bad. */
+/**
+ * `bad`: a person has to look. `warn`: it may end by itself, or needs a look some day. `idle`: neither good nor bad.
+ */
 export type Tone = "bad" | "warn" | "good" | "idle"
 
-/** One word with its tone. */
 export interface Verdict {
   readonly tone: Tone
   readonly word: string
 }
 
-/** A sentence about something that is wrong. */
+/** A sentence. */
 export interface Finding {
   readonly tone: "bad" | "warn"
   readonly sentence: Html
@@ -33,7 +34,6 @@ export const freshness = (list: ListSnapshot): Verdict => {
   return list.maxAgeSeconds === null ? { tone: "idle", word: "No limit" } : { tone: "good", word: "Fresh" }
 }
 
-/** The state of the source's process. */
 export const sourceState = ({ problem, runner, state }: SourceSnapshot): Verdict => {
   switch (state) {
     case "elsewhere":
@@ -49,7 +49,7 @@ export const sourceState = ({ problem, runner, state }: SourceSnapshot): Verdict
   }
 }
 
-/** Everything that is wrong with a source itself. */
+/** Without the findings of its lists. */
 export const sourceFindings = (source: SourceSnapshot, at: string): ReadonlyArray<Finding> => {
   const { isRateShared, problem, runner, state } = source
   const found: Array<Finding> = []
@@ -70,7 +70,7 @@ export const sourceFindings = (source: SourceSnapshot, at: string): ReadonlyArra
   return found
 }
 
-/** Everything that is wrong with a list, the worst first. */
+/** The worst first. */
 export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Finding> => {
   const { tone } = freshness(list)
   const found: Array<Finding> = []

@@ -7,12 +7,11 @@ import { summary } from "./Diagnosis.ts"
 import type { Container, Fragment } from "./Message.ts"
 import { time } from "./Words.ts"
 
-/** What a page consists of. */
 export interface PageParts {
   readonly build: string
   /** The version of the fragments. The first message says what has changed since. */
   readonly version: string
-  /** The only source of the page; undefined if it shows all. */
+  /** Undefined if the page shows all sources. */
   readonly source: string | undefined
   readonly snapshot: Snapshot
   readonly fragments: ReadonlyArray<Fragment>
@@ -20,7 +19,6 @@ export interface PageParts {
 
 const columns = ["List", "Age", "Now", "Rows", "Missing", "Quarantine", "Next run"]
 
-/** Returns the page as text. */
 export const document = ({ build, fragments, snapshot, source, version }: PageParts): string => {
   const of = (container: Container) =>
     fragments.filter((fragment) => fragment.in === container).map((fragment) => new Html(fragment.html))
@@ -88,7 +86,7 @@ export const document = ({ build, fragments, snapshot, source, version }: PagePa
 const symbol = (name: string, path: string): Html =>
   html`<symbol id="icon-${name}" viewBox="0 0 16 16">${new Html(path)}</symbol>`
 
-/** The symbols of the tones. Their shapes differ, so that they can be told apart without colours. */
+/** The symbols of the tones differ in shape, so that they can be told apart without colours. */
 const sprite = html`<svg class="sprite" aria-hidden="true">
   ${symbol("good", `<circle cx="8" cy="8" r="7"/><path class="cut" d="M4.8 8.3l2.2 2.2 4.2-4.6"/>`)}
   ${

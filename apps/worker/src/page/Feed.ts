@@ -22,21 +22,20 @@ const heartbeatMs = 10_000
 /** The messages of one version that are kept. Almost all browsers have the last version or none. */
 const mostMessages = 4
 
-/** The browsers that are served at the same time. */
 export const mostClients = 200
 
-/** A part of the page that is sent by itself, with the version of its last change. */
+/** With the version of its last change. */
 interface Sent extends Fragment {
   readonly version: number
 }
 
-/** A snapshot, with the monotonic time when it was taken. */
+/** With the monotonic time when it was taken. */
 interface Taken {
   readonly snapshot: Snapshot
   readonly takenMs: number
 }
 
-/** The page of all sources, or of one. */
+/** Of all sources, or of one. */
 interface View {
   snapshot: Snapshot | undefined
   version: number
@@ -49,13 +48,12 @@ interface View {
   readonly messages: Map<number, Uint8Array>
   /** Done when the next version is there, or when a heartbeat is due. All browsers that have everything wait for it. */
   next: Deferred.Deferred<void>
-  /** When `next` was last done, monotonic. */
+  /** Monotonic. */
   sentMs: number
 }
 
-/** The page and its changes. */
 export class Feed extends Context.Service<Feed, {
-  /** The whole page of all sources, or of the one with this name. Undefined if there is no such source. */
+  /** Of all sources, or of the one with this name. Undefined if there is no such source. */
   readonly page: (source: string | undefined) => Effect.Effect<string | undefined>
   /**
    * The encoded messages since the version, which the page or the last message had. Undefined if there are too many
@@ -134,7 +132,6 @@ export class Feed extends Context.Service<Feed, {
   )
 }
 
-/** Counts the browsers. */
 const makeClients = () => {
   const hasClients = Latch.makeUnsafe()
   let count = 0
@@ -157,7 +154,7 @@ const makeClients = () => {
   }
 }
 
-/** The process that sends the messages, and its build of the page. */
+/** A process, and its build of the page. */
 interface Sender {
   readonly process: string
   readonly build: string

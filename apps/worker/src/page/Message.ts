@@ -3,22 +3,21 @@
 /** The elements that contain fragments. */
 export type Container = "summary" | "findings" | "sources" | "details"
 
-/** A part of the page. The root element of its HTML has the id. */
+/** The root element of the HTML has the id. */
 export interface Fragment {
   readonly id: string
   readonly in: Container
   readonly html: string
 }
 
-/** The changes of the page since a version. */
 export interface Message {
-  /** The version of the assets. A browser with another version loads the page again. */
+  /** Of the assets. A browser with another build loads the page again. */
   readonly build: string
-  /** The time of the snapshot, ISO 8601. */
+  /** Of the snapshot, ISO 8601. */
   readonly at: string
-  /** The fragments of each container, in order; absent if the order has not changed. */
+  /** The ids of each container's fragments; absent if the order has not changed. */
   readonly order?: { readonly [container in Container]: ReadonlyArray<string> }
-  /** The fragments whose HTML has changed. */
+  /** Only those whose HTML has changed. */
   readonly changed: ReadonlyArray<Fragment>
 }
 

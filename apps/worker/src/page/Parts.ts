@@ -1,4 +1,4 @@
-/** Small parts of the page that several fragments use. */
+/** Small parts that several fragments of the page use. */
 import { type Html, html } from "@payments/program/html"
 import type { Verdict } from "./Diagnosis.ts"
 

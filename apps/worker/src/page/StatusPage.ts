@@ -22,18 +22,17 @@ const fresh = { ...headers, "cache-control": "no-store" }
 const kept = { ...headers, "cache-control": "public, max-age=31536000, immutable" }
 
 /**
- * A browser that takes nothing is disconnected after this time, or twice this time if Node has seen progress in between.
+ * A browser that takes nothing is disconnected after this time, or after twice this time if Node saw progress.
  * Heartbeats are more frequent.
  */
 const longestWriteMs = 30_000
 
-/** The parameter `source` selects one source. Text of any length is harmless: it is only compared. */
+/** Text of any length is harmless: it is only compared. */
 const selected = Effect.map(HttpServerRequest.ParsedSearchParams, ({ since, source }) => ({
   since: typeof since === "string" ? since : "",
   source: typeof source === "string" ? source : undefined
 }))
 
-/** The routes of the page. */
 export const routes = HttpRouter.use((router) =>
   Effect.gen(function*() {
     const feed = yield* Feed

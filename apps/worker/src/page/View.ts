@@ -1,6 +1,6 @@
 /**
- * The page of a snapshot as fragments of HTML: a heading, the findings, a group of table rows per source, and, for a few
- * sources, the details of each list. A fragment is the unit that is sent again when its text has changed.
+ * The page of a snapshot as fragments of HTML: a heading, the findings and a group of table rows per source. For a few
+ * sources, it also has the details of each list. A fragment is the unit that is sent again when its text has changed.
  */
 import { counted, durationWords, grouped } from "@payments/program"
 import { type Html, html } from "@payments/program/html"
@@ -22,13 +22,12 @@ import type { Container, Fragment } from "./Message.ts"
 import { badge, bar, icon } from "./Parts.ts"
 import { kindTitle, limitWords, listTitle, time } from "./Words.ts"
 
-/** A view shows details only for this many sources. The details of others are one link away. */
+/** With more sources, the details are one link away. */
 const detailedSources = 3
 
-/** The most findings that a view lists. */
 const shownFindings = 20
 
-/** Renders the fragments of these sources, in the order of the page: the worst source first. */
+/** In the order of the page: the worst source first. */
 export const fragments = (snapshot: Snapshot): ReadonlyArray<Fragment> => {
   const { at } = snapshot
   const sources = snapshot.sources

@@ -3,14 +3,14 @@ import { durationWords } from "@payments/program"
 import { type Html, html } from "@payments/program/html"
 import type { RunKind } from "../state/StatusSnapshot.ts"
 
-/** Returns a duration from the settings, exact below 1 min. */
+/** Of a setting: exact below 1 min. */
 export const limitWords = (seconds: number): string => seconds < 60 ? `${seconds} s` : durationWords(seconds)
 
-/** Returns the seconds from `earlier` to `later`, two ISO 8601 times; at least 0. */
+/** At least 0. Both times are ISO 8601. */
 export const secondsBetween = (earlier: string, later: string): number =>
   Math.max(0, (Date.parse(later) - Date.parse(earlier)) / 1000)
 
-/** Shows an ISO 8601 time in UTC: the time of the day, and the date if it is another day than that of `at`. */
+/** In UTC: the time of the day, and the date if it is another day than that of `at`. Both are ISO 8601. */
 export const time = (iso: string, at: string): Html => {
   const [day = "", clock = ""] = iso.split("T")
   const text = at.startsWith(`${day}T`) ? clock.slice(0, 8) : `${dayWords(day)}, ${clock.slice(0, 5)}`
@@ -19,13 +19,13 @@ export const time = (iso: string, at: string): Html => {
 
 const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
-/** Returns `22 Nov` for `2026-11-22`. */
+/** `22 Nov` for `2026-11-22`. */
 export const dayWords = (day: string): string => {
   const [, month, date] = day.split("-")
   return `${Number(date)} ${months[Number(month) - 1] ?? ""}`
 }
 
-/** Returns `Payout requests` for `payout-requests`. */
+/** `Payout requests` for `payout-requests`. */
 export const listTitle = (list: string): string => {
   const words = list.replaceAll("-", " ")
   return words.charAt(0).toUpperCase() + words.slice(1)

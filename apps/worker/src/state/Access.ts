@@ -1,12 +1,13 @@
 /**
- * Decides who may read the names and amounts that the worker serves over HTTP: the status page, its events, the metrics.
+ * Decides who may read the names and amounts that the worker serves over HTTP: the status page, its events, the
+ * metrics.
  *
- * - A web page that the operator opens can let its own host name resolve to this worker (DNS rebinding), and then read the
- *   answers. Its requests have that name as `Host`. So only known hosts are answered.
+ * - A web page that the operator opens can let its own host name resolve to this worker (DNS rebinding). It can then
+ *   read the answers. Its requests have that name as `Host`. So only known hosts are answered.
  * - With a token, each request needs it: as bearer, or as the password that a browser asks for.
  *
- * The health checks are always answered, because orchestrators send neither. Without the right to more, the answer is the
- * status and one boolean.
+ * The health checks are always answered, because orchestrators send neither. Without the right to more, the answer is
+ * the status and one boolean.
  */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { Effect, Redacted } from "effect"
@@ -16,23 +17,20 @@ import { IncomingMessage } from "node:http"
 
 /** Who may read more than whether the worker is well. */
 export interface Access {
-  /** The address at which the worker listens. */
   readonly host: string
-  /** Names and addresses of this worker besides those of loopback and of the connection. */
+  /** Besides those of loopback and of the connection. */
   readonly allowedHosts: ReadonlyArray<string>
   readonly token: Redacted.Redacted | undefined
 }
 
-/** The parts of a request that decide. */
 export interface Credentials {
-  /** The headers `Host` and `Authorization`. */
+  /** From the headers `Host` and `Authorization`. */
   readonly host: string | undefined
   readonly authorization: string | undefined
-  /** The address of this machine to which the request was sent. */
+  /** Of this machine: the request was sent there. */
   readonly localAddress: string | undefined
 }
 
-/** The answer to a request that is refused. */
 export interface Refusal {
   readonly status: 401 | 403
   readonly problem: string
@@ -41,8 +39,8 @@ export interface Refusal {
 const loopback = ["localhost", "127.0.0.1", "::1"]
 
 /**
- * Returns the function that says why a request is refused, or returns undefined if it is accepted. The port of a host is not
- * compared, because a container or a proxy may have another one.
+ * Makes the function that says why a request is refused, or returns undefined for an accepted one. The port of a host
+ * is not compared, because a container or a proxy may have another one.
  */
 export const makeAccess = ({ allowedHosts, host, token }: Access): (request: Credentials) => Refusal | undefined => {
   const known = new Set([...loopback, host, ...allowedHosts].map(nameOf))
@@ -61,7 +59,7 @@ export const makeAccess = ({ allowedHosts, host, token }: Access): (request: Cre
   }
 }
 
-/** Returns the name or address in a `Host` header or setting, without the port. */
+/** Of a `Host` header or a setting, without the port. */
 const nameOf = (host: string): string => {
   const [, address, name = address] = /^(?:\[([^\]]*)\]|([^:]*))(?::\d*)?$/.exec(host) ?? [undefined, host]
   return (name ?? "").toLowerCase().replace(/\.$/, "")
@@ -69,7 +67,7 @@ const nameOf = (host: string): string => {
 
 const digestOf = (text: string): Buffer => createHash("sha256").update(text).digest()
 
-/** Returns the token of a bearer, or the password that a browser has asked for. The user's name may be anything. */
+/** The token of a bearer, or the password that a browser has asked for. The user's name may be anything. */
 const tokenIn = (authorization: string | undefined): string => {
   const [, scheme = "", credentials = ""] = /^(bearer|basic) +(\S+) *$/i.exec(authorization ?? "") ?? []
   return scheme.toLowerCase() === "basic"
@@ -81,7 +79,6 @@ const headers = { "cache-control": "no-store", "x-content-type-options": "nosnif
 /** Lets a browser ask for a password. Chromium reads only the first scheme of a header, so Bearer is not named. */
 const challenge = { "www-authenticate": "Basic realm=\"payments-worker\", charset=\"UTF-8\"" }
 
-/** Guards all routes. */
 export const guard = (access: Access) => {
   const refusalOf = makeAccess(access)
   return HttpRouter.middleware((answer) =>

@@ -1,7 +1,7 @@
 /**
- * The health checks over HTTP. `/health/live` answers while the process runs. `/health/ready` says whether every destination
- * can be used, `/health/fresh` whether every list is younger than its `max_age`. In a cluster that is said of the sources of this
- * runner; `/health/fleet` says it of all sources.
+ * The health checks over HTTP. `/health/live` answers while the process runs. `/health/ready` says whether every
+ * destination can be used. `/health/fresh` says whether every list is younger than its `max_age`. In a cluster both are
+ * about the sources of this runner; `/health/fleet` is about all sources.
  */
 import { heldBackText } from "@payments/copy"
 import { Effect } from "effect"
@@ -10,20 +10,18 @@ import { Status } from "./Status.ts"
 import type { ListSnapshot, Snapshot, SourceSnapshot } from "./StatusSnapshot.ts"
 
 /**
- * Returns whether the destination is open. A standby is ready too, so that a rolling update can end the worker that has the locks. So is
- * a source that another runner has, if this runner could take it over.
+ * Whether the destination is open. A standby is ready too, so that a rolling update can end the worker that has the
+ * locks. So is a source of another runner, if this runner could take it over.
  */
 const isReady = ({ cluster }: Snapshot) => ({ problem, state }: SourceSnapshot): boolean =>
   problem === null &&
   (state === "running" || state === "standby" || (state === "elsewhere" && cluster?.isHealthy === true))
 
-/** A list that is older than its `max_age`. */
 interface StaleList extends Pick<ListSnapshot, "list" | "ageSeconds" | "maxAgeSeconds"> {
   readonly source: string
   readonly why: string
 }
 
-/** Returns whether a cluster has no runner for the source now. */
 const isWithoutRunner = ({ runner, state }: SourceSnapshot): boolean => state === "elsewhere" && runner === null
 
 const staleLists = ({ sources }: Snapshot): ReadonlyArray<StaleList> =>
@@ -49,7 +47,7 @@ const whyStale = (source: SourceSnapshot, list: ListSnapshot): string => {
     : "no full scan has been complete since"
 }
 
-/** A list whose last full scan held rows back. */
+/** The last full scan held rows back. */
 interface HeldBackList {
   readonly source: string
   readonly list: string
@@ -57,7 +55,7 @@ interface HeldBackList {
   readonly why: string
 }
 
-/** Returns the lists with rows held back. They do not make a list stale, because the next scan may return them. */
+/** Rows held back do not make a list stale, because the next scan may return them. */
 const heldBackLists = ({ sources }: Snapshot): ReadonlyArray<HeldBackList> =>
   sources.flatMap((source) =>
     source.lists.flatMap(({ completeScan, list }) => {
@@ -68,7 +66,6 @@ const heldBackLists = ({ sources }: Snapshot): ReadonlyArray<HeldBackList> =>
     })
   )
 
-/** The health checks. */
 export const routes = HttpRouter.use((router) =>
   Effect.gen(function*() {
     const status = yield* Status

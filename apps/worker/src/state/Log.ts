@@ -1,4 +1,6 @@
-/** What the worker logs, as JSON lines or as text for people. No line has a key, a cursor, a filter value or a record. */
+/**
+ * What the worker logs, as JSON lines or as text for people. No line has a key, a cursor, a filter value or a record.
+ */
 import {
   namesForLogs,
   type PassOutcome,
@@ -12,7 +14,6 @@ import { Lists, type PaymentsApi, type PaymentsConfigError, type PaymentsError }
 import { outcomeExitCode } from "@payments/program"
 import { Context, Duration, Effect, type Fiber, Logger, Option, Result, Tracer } from "effect"
 
-/** The formats of the log. */
 export type LogFormat = "json" | "text"
 
 /** Writes the log to stdout. A line of JSON is one flat object. With `isTraced`, each line has the id of its trace. */
@@ -47,7 +48,6 @@ export const problemAnnotations = (error: PaymentsError | PaymentsConfigError | 
 /** Whether a text is a secret of the client. */
 export type IsSecret = PaymentsApi["Service"]["isSecret"]
 
-/** Logs an event of a run. */
 export const logEvent = (event: ScanEvent, isSecret: IsSecret): Effect.Effect<void> => {
   const list = Lists.byName[event.list].label
   switch (event._tag) {

@@ -1,4 +1,4 @@
-/** The state of the worker's sources, which their loops update and health checks, metrics and the status page read. */
+/** The state of the worker's sources. Their loops update it; health checks, metrics and the status page read it. */
 import {
   ageOf,
   type ListFreshness,
@@ -24,18 +24,15 @@ import type {
   SourceSnapshot
 } from "./StatusSnapshot.ts"
 
-/** The state of a source. */
 export interface SourceState extends Omit<SourceSnapshot, "lists" | "runner"> {
   readonly lists: ReadonlyArray<ListState>
 }
 
-/** The state of the cluster. */
 export interface ClusterState extends ClusterSnapshot {
-  /** The live runners that have the sources, by source. */
+  /** The live runners, by the sources that they have. */
   readonly runners: ReadonlyMap<string, string>
 }
 
-/** Reads what the destination of a source knows about its lists. */
 export type ListReader = Effect.Effect<ReadonlyArray<ListFreshness>, SinkError>
 
 /** How long the lists of a source elsewhere are not read again, and how long a destination may take to answer. */
@@ -46,19 +43,18 @@ const fleetConcurrency = 8
 
 const noAnswer = { reason: "Unavailable", error: "the destination did not answer within 5 s" }
 
-/** The state of the worker. */
 export class Status extends Context.Service<Status, {
   readonly current: Effect.Effect<Snapshot>
   /**
-   * Like `current`, with the lists of the sources that this worker does not run. They are read from their destinations, at most
-   * every 10 seconds.
+   * Like `current`, with the lists of the sources that this worker does not run. They are read from their destinations,
+   * at most every 10 seconds.
    */
   readonly fleet: Effect.Effect<Snapshot>
   /** Sets how the lists of a source are read from its destination while this worker does not run it. */
   readonly setReader: (source: string, read: ListReader) => Effect.Effect<void>
-  /** Adds a source, or replaces the state of the source with this name. */
+  /** Adds a source, or replaces the one with this name. */
   readonly set: (source: SourceState) => Effect.Effect<void>
-  /** Updates the state of a source. Ignores a source that was removed. */
+  /** Ignores a source that was removed. */
   readonly update: (source: string, update: (state: SourceState, now: string) => SourceState) => Effect.Effect<void>
   /** Notes whether the last request of a source shared its rate. Ignores a source that was removed. */
   readonly noteRateUnsafe: (source: string, isShared: boolean | null) => void
@@ -86,7 +82,6 @@ const make = Effect.fnUntraced(function*(version: string) {
   let cluster: ClusterState | undefined
   const ages = makeAges()
   const readers = new Map<string, Effect.Effect<FoundLists>>()
-  /** Reads the lists of a source that another runner has. */
   const readElsewhere = Effect.fnUntraced(function*(shown: SourceSnapshot) {
     const read = readers.get(shown.name)
     const state = sources.get(shown.name)
@@ -174,7 +169,7 @@ const listSnapshot = (state: ListState, age: Duration.Duration | undefined): Lis
   }
 }
 
-/** When a complete full scan was noted, on the monotonic clock, and its age then. */
+/** The age of a complete full scan at the monotonic time `notedAt`. */
 interface NotedAge {
   readonly startedAt: string
   readonly notedAt: number
@@ -182,12 +177,12 @@ interface NotedAge {
 }
 
 /**
- * Knows the ages of lists, although the wall clock may be set back: then a list would seem younger than it is. From the moment
- * when a complete full scan is noted, its age also grows on the monotonic clock, and the higher age counts.
+ * Knows the ages of lists, although the wall clock may be set back: then a list would seem younger than it is. When a
+ * complete full scan is noted, its age also grows on the monotonic clock. The higher age counts.
  */
 const makeAges = () => {
   const noted = new Map<string, NotedAge>()
-  /** When the last full scans of this process began: the wall-clock time that shows a new one, and the monotonic time. */
+  /** When the last full scans of this process began. The wall-clock time identifies a scan; `at` is monotonic. */
   const begun = new Map<string, { readonly startedAt: string; readonly at: number }>()
   const note = (source: string, list: ListState, now: DateTime.DateTime, monotonic: number) => {
     const key = JSON.stringify([source, list.list])
@@ -274,20 +269,18 @@ const isOver = (problem: Problem | null, { holdsLock }: ListState, completeScan:
   problem !== null && !holdsLock && completeScan !== undefined &&
   Date.parse(completeScan.endedAt) > Date.parse(problem.since)
 
-/** Returns the state of a source with one list updated. */
 export const updateList = (state: SourceState, label: string, update: (list: ListState) => ListState): SourceState => ({
   ...state,
   lists: state.lists.map((list) => list.list === label ? update(list) : list)
 })
 
-/** Returns a problem. If the reason is the same as before, `since` stays. */
+/** If the reason is the same as before, `since` stays. */
 export const problemOf = (
   { error, reason }: { readonly error: string; readonly reason: string },
   before: Problem | null,
   now: string
 ): Problem => ({ reason, message: error, since: before?.reason === reason ? before.since : now })
 
-/** Returns the state of a list after an event of a run. */
 export const listAfter = (event: ScanEvent, list: ListState, now: string): ListState => {
   // A head pass may run within a full scan, whose progress matters more.
   if (event.kind === "head" && list.progress?.kind === "full" && event._tag !== "Ended") return list
@@ -323,7 +316,7 @@ export const listAfter = (event: ScanEvent, list: ListState, now: string): ListS
 const withProgress = (list: ListState, change: Partial<Progress>): ListState =>
   list.progress === null ? list : { ...list, progress: { ...list.progress, ...change } }
 
-/** Returns the failure of a list after a run has ended. A pass does not replace the failure of a full scan. */
+/** A pass does not replace the failure of a full scan. */
 const failureAfter = (
   { kind, outcome }: Extract<ScanEvent, { readonly _tag: "Ended" }>,
   before: Failure | null,

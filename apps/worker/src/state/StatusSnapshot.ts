@@ -1,31 +1,27 @@
 /**
- * What the worker knows about its sources at one moment. Health checks, metrics and the status page show it. It is plain JSON
- * and contains no key, cursor, filter value or record.
+ * What the worker knows about its sources at one moment. Health checks, metrics and the status page show it. It is
+ * plain JSON and contains no key, cursor, filter value or record.
  */
 import type { Certificate, ConsumerState, Generation, ListFreshness, Overview } from "@payments/copy"
 
-/** A reason why something does not work. */
 export interface Problem {
-  /** The tag of the error, such as `Unavailable`. */
+  /** The error's tag, such as `Unavailable`. */
   readonly reason: string
   readonly message: string
   /** When the problem began, ISO 8601 UTC. */
   readonly since: string
 }
 
-/** The state of the worker. All times are ISO 8601 UTC. */
+/** All times are ISO 8601 UTC. */
 export interface Snapshot {
   readonly version: string
-  /** When the worker started. */
   readonly startedAt: string
-  /** When the snapshot was taken. */
   readonly at: string
-  /** The cluster that this worker belongs to; null without one. */
+  /** Null without a cluster. */
   readonly cluster: ClusterSnapshot | null
   readonly sources: ReadonlyArray<SourceSnapshot>
 }
 
-/** What the worker knows about its cluster. */
 export interface ClusterSnapshot {
   /** The name of this worker. */
   readonly runner: string
@@ -34,20 +30,20 @@ export interface ClusterSnapshot {
 }
 
 /**
- * The state of a source. `starting`: the destination is not open yet. `standby`: another worker has the lock of every list.
- * `running`: this worker has the lock of a list. `elsewhere`: in a cluster, another runner has the source, or none yet.
- * `stopped`: no later attempt would succeed, so a person has to act.
+ * `starting`: the destination is not open yet. `standby`: another worker has the lock of every list. `running`: this
+ * worker has the lock of a list. `elsewhere`: in a cluster, another runner has the source, or none yet. `stopped`: no
+ * later attempt would succeed, so a person has to act.
  */
 export interface SourceSnapshot {
   readonly name: string
-  /** The location of the destination, without a password. */
+  /** Without a password. */
   readonly destination: string
   readonly state: "starting" | "standby" | "running" | "elsewhere" | "stopped"
   /** The runner that has the source. Null without a cluster, and if no live runner is known to have it. */
   readonly runner: string | null
   /**
-   * Whether the last request shared the request rate of its key through the rate limit store. False: the store could not be
-   * used, so this process keeps to its share. Null without a store, and before the first request.
+   * Whether the last request shared the request rate of its key through the rate limit store. False: the store could
+   * not be used, so this process keeps to its share. Null without a store, and before the first request.
    */
   readonly isRateShared: boolean | null
   /** Why the destination cannot be used, or why the source was stopped. */
@@ -56,26 +52,23 @@ export interface SourceSnapshot {
   readonly lists: ReadonlyArray<ListSnapshot>
 }
 
-/** The kinds of runs over a list. */
 export type RunKind = "full" | "window" | "head"
 
-/** The state of a list. */
 export interface ListSnapshot extends ListState {
-  /** The time since the start of the last complete full scan; null before the first. */
+  /** Since the start of the last complete full scan; null before the first. */
   readonly ageSeconds: number | null
   /** Whether the list is younger than its `max_age`. A list without `max_age` is always fresh. */
   readonly isFresh: boolean
 }
 
-/** The state of a list, without what depends on the moment. */
+/** Without what depends on the moment. */
 export interface ListState {
   /** The list's name on the command line, such as `payout-requests`. */
   readonly list: string
-  /** The rows of the destination; null before the destination was read. */
+  /** In the destination; null before it was read. */
   readonly rows: number | null
   readonly missing: number
   readonly quarantined: number
-  /** The last complete full scan. */
   readonly completeScan: CompleteScan | null
   /** The process that has the lock, if it is another one. */
   readonly holder: string | null
@@ -85,17 +78,17 @@ export interface ListState {
   readonly maxAgeSeconds: number | null
   /** The run of this process over the list. */
   readonly progress: Progress | null
-  /** Why the last run of this kind did not succeed. A failed full scan counts more than a failed pass. */
+  /** Of the last run of this kind. A failed full scan counts more than a failed pass. */
   readonly failure: Failure | null
   /** Why a full scan committed no page for so long that it was ended twice. */
   readonly stall: Problem | null
-  /** When the next runs begin; null for a kind that is not scheduled or is running. */
+  /** Null for a kind that is not scheduled or is running. */
   readonly next: { readonly [kind in RunKind]: string | null }
   /** The full scan that the destination has as running or interrupted. */
   readonly running: ListFreshness["running"] | null
-  /** The current generation of the destination's changes; null before the destination was read. */
+  /** Of the destination's changes; null before the destination was read. */
   readonly generation: Generation | null
-  /** The number of the last change of any list; null before the destination was read. */
+  /** Of any list; null before the destination was read. */
   readonly lastChange: number | null
   /** A consumer without a lag is refused until it has said where it stands in this generation. */
   readonly consumers: ReadonlyArray<ConsumerState>
@@ -103,12 +96,11 @@ export interface ListState {
   readonly overview: Overview | null
 }
 
-/** Why a run did not succeed. */
 export interface Failure extends Problem {
   readonly kind: RunKind
 }
 
-/** A full scan that reached the end of its list. */
+/** The scan reached the end of its list. */
 export interface CompleteScan {
   readonly scan: number
   readonly startedAt: string
@@ -116,13 +108,12 @@ export interface CompleteScan {
   readonly certificate: Certificate | null
 }
 
-/** A run that has not ended. */
 export interface Progress {
   readonly kind: RunKind
   readonly startedAt: string
   readonly pages: number
   readonly records: number
-  /** The number of records of the last complete full scan; null for a pass and before the first full scan. */
+  /** Records of the last complete full scan; null for a pass and before the first full scan. */
   readonly expected: number | null
   /** Why the run waits before it requests a page again. */
   readonly waiting: Problem | null

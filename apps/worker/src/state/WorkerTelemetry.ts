@@ -7,7 +7,7 @@ import { PrometheusMetrics } from "effect/observability"
 import { hostname } from "node:os"
 import { Status } from "./Status.ts"
 
-/** Sets the gauges from the state of the sources. A worker that scans only once has no such state. */
+/** A worker that scans only once has no state of sources. */
 const observe = Effect.gen(function*() {
   const metrics = yield* Metrics
   const { at, cluster, sources } = yield* (yield* Status).current
@@ -44,8 +44,8 @@ export const isTraced: Effect.Effect<boolean> = Effect.map(
 )
 
 /**
- * Exports over OTLP if the environment names a collector. `http` reaches it. Several workers can run on one host. A worker that
- * scans only once is named after its host, because each of its runs would otherwise add new series.
+ * Exports over OTLP if the environment names a collector. `http` reaches it. Several workers can run on one host. A
+ * worker that scans only once is named after its host, because each of its runs would otherwise add new series.
  */
 export const layerOtlp = (
   http: Layer.Layer<HttpClient.HttpClient>,

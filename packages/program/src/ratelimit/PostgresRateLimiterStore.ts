@@ -217,7 +217,9 @@ const statementsOf = (table: string) => {
   }
 }
 
-/** The state of adaptive rows: phase, epoch, end of the wait, start of learning, tokens, learned limit, learned window. */
+/**
+ * The state of adaptive rows: phase, epoch, end of the wait, start of learning, tokens, learned limit, learned window.
+ */
 const adaptiveStatements = (
   now: string,
   update: (from: string, state: string, expiresAt: string, answer: string) => string,

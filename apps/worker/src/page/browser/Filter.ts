@@ -1,4 +1,7 @@
-/** The filter over the sources: by text, and by whether they need a look. It is there for more than a few sources. */
+/**
+ * The filter over the sources: by text, and by whether they need a look. It appears if there are more than a few
+ * sources.
+ */
 
 const fewSources = 3
 
@@ -11,7 +14,6 @@ export const startFilter = (): void => {
   applyFilter()
 }
 
-/** Hides the sources that the filter does not match. */
 export const applyFilter = (): void => {
   const sources = [...document.querySelectorAll<HTMLElement>(".source")]
   const form = document.getElementById("filter")

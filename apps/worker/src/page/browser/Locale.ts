@@ -1,6 +1,7 @@
 /**
- * Loaded before uPlot, which formats numbers for `navigator.language` as soon as it is loaded. Chromium under `LANG=C.UTF-8` has
- * `en-US@posix` there, which is not a language tag, so uPlot would end with an error. The page formats its numbers in English itself.
+ * Loaded before uPlot, which formats numbers for `navigator.language` as soon as it is loaded. Chromium under
+ * `LANG=C.UTF-8` has `en-US@posix` there, which is no language tag, so uPlot would throw. The page formats its numbers
+ * in English itself.
  */
 const isLanguageTag = (text: string): boolean => {
   try {

@@ -3,7 +3,7 @@
  * scroll positions stay.
  */
 
-/** Parses the HTML of a fragment. The worker has escaped the text in it. */
+/** The worker has escaped the text in the HTML. */
 export const parse = (html: string): Element | undefined => {
   const template = document.createElement("template")
   template.innerHTML = html
@@ -13,7 +13,7 @@ export const parse = (html: string): Element | undefined => {
 /** Attributes that the browser or this script sets: opened details, and what the filter hides. */
 const kept = new Set(["open", "hidden"])
 
-/** Changes `from` into `to`. Children are matched by their place. The content of a plot belongs to its chart. */
+/** Children are matched by their place. The content of a plot belongs to its chart. */
 export const morph = (from: Element, to: Element): void => {
   for (const { name } of Array.from(from.attributes)) {
     if (!to.hasAttribute(name) && !kept.has(name)) from.removeAttribute(name)

@@ -1,6 +1,6 @@
 /**
- * The charts of changes per day: stacked bars, drawn from the numbers in the attribute `data-points`. This is a script of its
- * own, so that the page stays up to date if a browser cannot draw charts.
+ * The charts of changes per day: stacked bars, drawn from the numbers in the attribute `data-points`. This script is
+ * separate, so that the page stays up to date if a browser cannot draw charts.
  */
 // oxlint-disable-next-line no-unassigned-import -- It runs before uPlot is loaded.
 import "./Locale.ts"
@@ -21,7 +21,7 @@ interface Chart {
 
 const charts = new Map<Element, Chart>()
 
-/** Draws new charts and those whose numbers have changed. Removes charts that are no longer in the page. */
+/** Draws new charts and those whose numbers have changed. Removes charts that have left the page. */
 const drawCharts = (): void => {
   for (const [element, { plot }] of charts) {
     if (element.isConnected) continue

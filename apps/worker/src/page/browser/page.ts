@@ -1,6 +1,6 @@
 /**
- * Keeps the page up to date: receives the changed fragments and puts them into the page. A hidden page is disconnected. When
- * the connection is lost, the page says so, because its numbers are then old.
+ * Keeps the page up to date: receives the changed fragments and puts them into the page. A hidden page is disconnected.
+ * When the connection is lost, the page says so, because its numbers are then old.
  */
 import type { Beat, Container, Message } from "../Message.ts"
 import { applyFilter, startFilter } from "./Filter.ts"
@@ -9,7 +9,7 @@ import { morph, parse } from "./Morph.ts"
 const root = document.documentElement
 const byId = (id: string) => document.getElementById(id)
 
-/** Without any event for this long, the connection is lost. The worker sends one every 10 s. */
+/** After this silence, the connection is lost. The worker sends an event every 10 s. */
 const silenceMs = 25_000
 const retryMs = 3_000
 /** Screen readers hear a new summary at most this often. */
@@ -56,8 +56,8 @@ const showLost = () => {
   setLive("lost", `No connection${at === undefined ? "" : ` since ${at} UTC`}, trying again`)
 }
 
-// The browser connects again by itself, unless the answer was no stream, such as an error of a proxy. If the network is gone,
-// there is no error at all.
+// The browser connects again by itself, unless the answer was no stream, such as an error of a proxy. If the network is
+// gone, there is no error at all.
 setInterval(() => {
   if (events === undefined) return
   const isSilent = performance.now() - heardAt > silenceMs
@@ -91,7 +91,7 @@ const apply = ({ build, changed, order }: Message) => {
   showSummary()
 }
 
-/** Puts the elements of a container in order, adds new ones and removes others. */
+/** Orders the elements, adds new ones and removes others. */
 const arrange = (container: Container, ids: ReadonlyArray<string>, added: ReadonlyMap<string, Element>) => {
   const parent = byId(container)
   if (parent === null) return
@@ -116,7 +116,7 @@ const arrange = (container: Container, ids: ReadonlyArray<string>, added: Readon
 let spoken = byId("verdict")?.textContent ?? ""
 let spokenAt = -speakMs
 
-/** Shows the summary in the browser's tab, and says it when it has changed. */
+/** In the browser's tab. Screen readers hear it when it has changed. */
 const showSummary = () => {
   const verdict = byId("verdict")?.textContent ?? ""
   document.title = `${verdict} · payments-worker`
