@@ -59,7 +59,7 @@ const flags = {
   ...settingFlags(allSettings.worker, "payments-worker")
 }
 
-/** Undefined if no file is named. */
+/** Returns undefined if no file is named. */
 const tokenOf = Effect.fnUntraced(function*(flag: string | undefined, fs: FileSystem.FileSystem) {
   const file = yield* settingGiven(allSettings.worker.token_file, flag)
   if (file === undefined) return undefined
@@ -77,7 +77,7 @@ const tokenOf = Effect.fnUntraced(function*(flag: string | undefined, fs: FileSy
 /** What the worker depends on. */
 export interface Services<R> {
   readonly version: string
-  /** Each source has its own client. */
+  /** The client of a source. Each source has its own. */
   readonly api: (source: Pick<Source, "service" | "rateLimitStore">) => Layer.Layer<PaymentsApi, PaymentsConfigError, R>
   readonly server: (host: string, port: number) => Layer.Layer<HttpServer.HttpServer, HttpServerError.ServeError>
   /** Reaches the collector of telemetry. */
@@ -86,7 +86,7 @@ export interface Services<R> {
   readonly onEndless: Effect.Effect<void>
   /** The requests to read the sources again. */
   readonly reloads: Effect.Effect<Queue.Dequeue<void>, never, Scope.Scope>
-  /** Runs if no file is read again. */
+  /** Runs instead if no file is read again. */
   readonly noReloads: Effect.Effect<void>
 }
 
@@ -193,7 +193,7 @@ const isSingle = ({ every, once }: { readonly every: string | undefined; readonl
 const joinCluster = (cluster: ClusterSettings) =>
   Effect.flatMap(Effect.promise(() => import("./cluster/Cluster.ts")), ({ join }) => join(cluster))
 
-/** The runner stays in its cluster. */
+/** Reads the sources of a runner again. It stays in its cluster. */
 const reloadInCluster = <E, R>(
   load: Effect.Effect<LoadedSources, E, R>,
   cluster: ClusterSettings,

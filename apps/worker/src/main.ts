@@ -20,7 +20,7 @@ let isSigterm = false
 let isEndless = false
 const stopCode = () => isSigterm && isEndless ? ExitCode.done : ExitCode.interrupted
 
-/** After SIGTERM, for databases. Commits are atomic, so an interrupted commit changes nothing. */
+/** The longest wait for databases after SIGTERM. Commits are atomic, so an interrupted commit changes nothing. */
 const stopWithinMs = 15_000
 process.on("SIGTERM", () => {
   if (isSigterm) process.exit(stopCode())

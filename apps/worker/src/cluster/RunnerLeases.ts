@@ -42,7 +42,7 @@ export class RunnerLeases extends Context.Service<RunnerLeases, {
 
 interface Known {
   readonly isJoined: boolean
-  /** Undefined while the database does not answer. The keys are sources. */
+  /** The live runners by source; undefined while the database does not answer. */
   readonly runners: ReadonlyMap<string, string> | undefined
 }
 

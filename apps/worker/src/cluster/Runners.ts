@@ -19,7 +19,7 @@ export interface RunnerProcess {
   readonly runner: string
   /** A random id: a process that ended and its successor have the same name. */
   readonly instance: string
-  /** With its host, for people. */
+  /** The process and its host, for people. */
   readonly process: string
   readonly version: string
 }
@@ -30,13 +30,13 @@ export interface Runner extends Omit<RunnerProcess, "instance"> {
   /** ISO 8601 UTC. */
   readonly startedAt: string
   readonly seenAt: string
-  /** In alphabetical order. */
+  /** The sources that it runs now, in alphabetical order. */
   readonly sources: ReadonlyArray<string>
 }
 
 export interface SourceRunner {
   readonly source: string
-  /** Null if no live runner runs it. */
+  /** The live runner that runs it; null if none does. */
   readonly runner: string | null
   /** The runner that ran it last. */
   readonly lastRunner: string
@@ -112,7 +112,7 @@ export const register = (
     )
   )
 
-/** Also returns when the process last noted that it is alive. */
+/** Returns the process that has a name, and when it last noted that it is alive. */
 export const processOf = (
   query: Query,
   prefix: string,

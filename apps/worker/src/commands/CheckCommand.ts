@@ -120,7 +120,7 @@ const checkSource = Effect.fnUntraced(function*<R>(
   return lines
 })
 
-/** Only those that run. */
+/** Returns only the schedules that run. */
 const schedulesOf = ({ full, head, lists, order, window }: Source) => [
   ["full scan", full] as const,
   ...(window === undefined || lists.every((name) => Lists.byName[name].windowFilter === undefined)

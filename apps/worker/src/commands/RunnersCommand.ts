@@ -74,7 +74,7 @@ const sourcesIn = ({ sources }: LoadedSources, found: ReadonlyArray<SourceRunner
   )
 }
 
-/** `pinnedTo` is undefined without a file. */
+/** A source, and if there is a file, the runner to which it is pinned. */
 type Shown = (SourceRunner | WithoutRunner) & { readonly pinnedTo?: string | null }
 
 /** A source that no runner has had yet. */
@@ -124,5 +124,5 @@ const tableOf = (cells: ReadonlyArray<ReadonlyArray<string>>, width: number): st
   ).join("")
 }
 
-/** Without milliseconds. */
+/** Leaves out the milliseconds. */
 const time = (iso: string): string => iso.replace(/\.\d+Z$/, "Z")

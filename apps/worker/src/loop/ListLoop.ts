@@ -51,7 +51,7 @@ interface Loop extends ListOptions {
   readonly label: string
   readonly held: Map<RunKind, Place>
   runs: ListRuns
-  /** For the log: the number of the scan. */
+  /** The number of the open full scan, for the log. */
   openScan: number | undefined
 }
 
@@ -68,7 +68,7 @@ export const makeListLoop = (options: ListOptions) => {
     name: options.name,
     run: runLoop(loop),
     longStep: <A, E, R>(step: Effect.Effect<A, E, R>) => longStep(loop, step),
-    /** The session of a full scan, which may fill columns first. */
+    /** Opens the session of a full scan, which may fill columns first. */
     opening: <E, R>(session: Effect.Effect<Session, E, R>) =>
       Effect.tap(longStep(loop, session), ({ scan }) => Effect.sync(() => void (loop.openScan = scan)))
   }

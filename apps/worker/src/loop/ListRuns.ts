@@ -6,9 +6,9 @@ import type { ScanEvent } from "@payments/copy"
 import type { RunKind } from "../state/StatusSnapshot.ts"
 
 export interface ActiveRun {
-  /** When it last committed a page, or ended a long step. Monotonic. */
+  /** When it last committed a page or ended a long step, on the monotonic clock. */
   readonly progressAt: number
-  /** Steps in progress that commit no page and may take long. */
+  /** The number of steps in progress that commit no page and may take long. */
   readonly longSteps: number
   /** Whether it reads. Before, a pass waits until the full scan has committed its pages. */
   readonly isReading: boolean

@@ -9,7 +9,7 @@ export interface Placement {
   readonly run: <R>(source: Source, loop: Effect.Effect<void, never, R>) => Effect.Effect<void, never, R>
   /** Fails if this process can never run a source. */
   readonly failed: Effect.Effect<never, SinkError | CommandExit>
-  /** Takes a few seconds at most. */
+  /** Hands over all sources. It takes a few seconds at most. */
   readonly close: Effect.Effect<void>
 }
 

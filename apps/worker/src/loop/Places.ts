@@ -16,7 +16,7 @@ export interface Place {
    * Call it after each committed page. Waits for a place if the run has given its place up, or if its turn has ended.
    */
   readonly onCommit: Effect.Effect<void>
-  /** Until the next commit. */
+  /** Gives the place up until the next commit. */
   readonly onWait: Effect.Effect<void>
   /** Whether the run waits for a place. */
   readonly isQueued: Effect.Effect<boolean>

@@ -8,7 +8,7 @@ import { Monotonic, type PaymentsError } from "@payments/core"
 import type { Schedule } from "@payments/program/sources"
 import { Cron, DateTime, Duration, Effect, Random } from "effect"
 
-/** On both clocks, in milliseconds. */
+/** The start of a run on both clocks, in milliseconds. */
 export interface Start {
   readonly wall: number
   readonly monotonic: number

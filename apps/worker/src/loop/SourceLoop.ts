@@ -22,7 +22,7 @@ import { isWrittenLater, makeListLoop } from "./ListLoop.ts"
 import { makeRestoreWatch } from "./Restores.ts"
 import type { SourceOptions } from "./SourceOptions.ts"
 
-/** A person has to act. */
+/** The source cannot continue. A person has to act. */
 export class SourceStopped extends Data.TaggedError("SourceStopped")<{
   readonly error: SinkError | PaymentsConfigError
 }> {}
@@ -48,7 +48,7 @@ export const noAttempts: Attempts = { waitMs: Duration.toMillis(firstWait), wasO
 
 export interface Failure {
   readonly error: SinkError | PaymentsConfigError
-  /** In milliseconds; undefined if the destination could not be opened. */
+  /** How long the destination was open, in milliseconds; undefined if it could not be opened. */
   readonly openMs: number | undefined
   /** Whether the source is the only one of the worker, which then ends with it. */
   readonly isStrict: boolean
@@ -85,7 +85,6 @@ export const afterError = (
   return [next, { _tag: "Wait", level, message, waitMs }]
 }
 
-/** Until it is interrupted or stopped. */
 export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R>) {
   const { isStrict, source } = options
   const status = yield* Status
@@ -168,7 +167,6 @@ const note = (
 const isOtherSource = (error: SinkError | PaymentsConfigError): boolean =>
   error._tag === "SinkError" && error.reason._tag === "OtherSource"
 
-/** Runs the lists until the destination fails. */
 const useDestination = Effect.fnUntraced(function*<R>(
   { noticeRestore, onOpen, options, rule, status }: {
     readonly options: SourceOptions<R>
@@ -238,7 +236,7 @@ const requireOwn = (
     }
   }))
 
-/** Only if the source got no lock after a while. */
+/** Shows the source as a standby if it got no lock after a while. */
 const becomeStandby = Effect.fnUntraced(function*(
   { name }: Source,
   status: Status["Service"],
@@ -289,7 +287,7 @@ export const pruning = (
 const chartInterval = Duration.minutes(5)
 const chartIntervalAfterScan = Duration.seconds(30)
 
-/** The effect reads the figures of those lists whose figures are old. */
+/** Returns an effect that reads the figures of those lists whose figures are old. */
 const makeCharts = (sink: Sink["Service"], source: string, status: Status["Service"]) => {
   const readAt = new Map<string, { readonly at: number; readonly scan: number }>()
   return Effect.gen(function*() {
@@ -309,5 +307,5 @@ const makeCharts = (sink: Sink["Service"], source: string, status: Status["Servi
   })
 }
 
-/** For people, before the destination is open. It has no password. */
+/** The location of a destination before it is open, for people. It has no password. */
 export const locationOf = ({ to }: Source): string => to === undefined ? "" : Destination.operations(to).location

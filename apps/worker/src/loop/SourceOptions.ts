@@ -6,12 +6,11 @@ import type { Source } from "@payments/program/sources"
 import type { Duration, Effect, Layer } from "effect"
 import type { Places } from "./Places.ts"
 
-/** For the loops of a source and of its lists. */
 export interface SourceOptions<R> {
   readonly source: Source
   readonly api: Layer.Layer<PaymentsApi, PaymentsConfigError, R>
   readonly open: Layer.Layer<Sink, SinkError, R>
-  /** Shared by all sources. */
+  /** All sources share them. */
   readonly places: Places
   /**
    * Whether the source ends if its settings are wrong, or if its destination cannot be opened and waiting would not
@@ -25,7 +24,7 @@ export interface SourceOptions<R> {
   readonly metrics: Metrics["Service"]
 }
 
-/** What the destination has, or why it could not be opened. */
+/** What a source found in its destination, or why it could not be opened. */
 export type Found =
   | { readonly destination: string; readonly lists: ReadonlyArray<ListFreshness> }
   | { readonly error: string }

@@ -51,7 +51,7 @@ export interface WorkerOptions<R> {
 }
 
 export interface Reload {
-  /** Each element is one request. */
+  /** Each element is a request to read the sources again. */
   readonly requests: Queue.Dequeue<void>
   readonly sources: Effect.Effect<LoadedSources, ProgramError>
 }
@@ -172,7 +172,7 @@ const unexpectedWait = "1 minute"
 
 export interface ForeverOptions<R, R2> extends WorkerOptions<R> {
   readonly reload?: Reload | undefined
-  /** Default: here. */
+  /** Where the sources run. Default: here. */
   readonly joining?: Effect.Effect<Placement, never, R2> | undefined
 }
 
@@ -258,7 +258,7 @@ export const changesOf = <Each extends Pick<LoadedSource, "name" | "revision">>(
   }
 }
 
-/** At each request. A file with a mistake changes nothing. */
+/** Replaces the sources at each request. A file with a mistake changes nothing. */
 const reloading = <R>({ requests, sources }: Reload, replace: (next: LoadedSources) => Effect.Effect<void, never, R>) =>
   Effect.forever(
     Effect.flatMap(

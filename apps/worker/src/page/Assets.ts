@@ -19,7 +19,7 @@ export interface Asset {
   readonly body: Uint8Array
 }
 
-/** With the version of all files together. */
+/** The files of the page, and one version for all of them. */
 export class Assets extends Context.Service<Assets, {
   readonly build: string
   readonly files: ReadonlyArray<Asset>

@@ -7,7 +7,7 @@ import { freshness } from "./Diagnosis.ts"
 import { badge, bar } from "./Parts.ts"
 import { dayWords, kindTitle, listTitle, secondsBetween, time } from "./Words.ts"
 
-/** With the consumers of the source's changes. */
+/** The heading of a source's details, with the consumers of its changes. */
 export const sourceDetails = ({ lists, name }: SourceSnapshot, isOneOfSeveral: boolean, at: string): Html => {
   // Consumers read the changes of all lists, so each list has the same ones.
   const consumers = lists[0]?.consumers ?? []

@@ -15,7 +15,7 @@ export interface Verdict {
   readonly word: string
 }
 
-/** A sentence. */
+/** A sentence about something that is wrong. */
 export interface Finding {
   readonly tone: "bad" | "warn"
   readonly sentence: Html
@@ -49,7 +49,7 @@ export const sourceState = ({ problem, runner, state }: SourceSnapshot): Verdict
   }
 }
 
-/** Without the findings of its lists. */
+/** Everything that is wrong with a source itself, without its lists. */
 export const sourceFindings = (source: SourceSnapshot, at: string): ReadonlyArray<Finding> => {
   const { isRateShared, problem, runner, state } = source
   const found: Array<Finding> = []
@@ -70,7 +70,7 @@ export const sourceFindings = (source: SourceSnapshot, at: string): ReadonlyArra
   return found
 }
 
-/** The worst first. */
+/** The worst finding comes first. */
 export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Finding> => {
   const { tone } = freshness(list)
   const found: Array<Finding> = []

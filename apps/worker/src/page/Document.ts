@@ -11,7 +11,7 @@ export interface PageParts {
   readonly build: string
   /** The version of the fragments. The first message says what has changed since. */
   readonly version: string
-  /** Undefined if the page shows all sources. */
+  /** The only source of the page; undefined if it shows all. */
   readonly source: string | undefined
   readonly snapshot: Snapshot
   readonly fragments: ReadonlyArray<Fragment>

@@ -24,18 +24,18 @@ const mostMessages = 4
 
 export const mostClients = 200
 
-/** With the version of its last change. */
+/** The fragment, with the version of its last change. */
 interface Sent extends Fragment {
   readonly version: number
 }
 
-/** With the monotonic time when it was taken. */
+/** A snapshot, with the monotonic time when it was taken. */
 interface Taken {
   readonly snapshot: Snapshot
   readonly takenMs: number
 }
 
-/** Of all sources, or of one. */
+/** The page of all sources, or of one. */
 interface View {
   snapshot: Snapshot | undefined
   version: number
@@ -48,12 +48,12 @@ interface View {
   readonly messages: Map<number, Uint8Array>
   /** Done when the next version is there, or when a heartbeat is due. All browsers that have everything wait for it. */
   next: Deferred.Deferred<void>
-  /** Monotonic. */
+  /** When `next` was last done, monotonic. */
   sentMs: number
 }
 
 export class Feed extends Context.Service<Feed, {
-  /** Of all sources, or of the one with this name. Undefined if there is no such source. */
+  /** The whole page of all sources, or of the one with this name. Undefined if there is no such source. */
   readonly page: (source: string | undefined) => Effect.Effect<string | undefined>
   /**
    * The encoded messages since the version, which the page or the last message had. Undefined if there are too many
@@ -154,7 +154,7 @@ const makeClients = () => {
   }
 }
 
-/** A process, and its build of the page. */
+/** The process that sends the messages, and its build of the page. */
 interface Sender {
   readonly process: string
   readonly build: string

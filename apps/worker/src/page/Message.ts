@@ -11,13 +11,13 @@ export interface Fragment {
 }
 
 export interface Message {
-  /** Of the assets. A browser with another build loads the page again. */
+  /** The version of the assets. A browser with another version loads the page again. */
   readonly build: string
-  /** Of the snapshot, ISO 8601. */
+  /** The time of the snapshot, ISO 8601. */
   readonly at: string
-  /** The ids of each container's fragments; absent if the order has not changed. */
+  /** The fragments of each container, in order; absent if the order has not changed. */
   readonly order?: { readonly [container in Container]: ReadonlyArray<string> }
-  /** Only those whose HTML has changed. */
+  /** The fragments whose HTML has changed. */
   readonly changed: ReadonlyArray<Fragment>
 }
 

@@ -22,12 +22,12 @@ import type { Container, Fragment } from "./Message.ts"
 import { badge, bar, icon } from "./Parts.ts"
 import { kindTitle, limitWords, listTitle, time } from "./Words.ts"
 
-/** With more sources, the details are one link away. */
+/** A view shows details only for this many sources. The details of others are one link away. */
 const detailedSources = 3
 
 const shownFindings = 20
 
-/** In the order of the page: the worst source first. */
+/** The fragments are in the order of the page: the worst source first. */
 export const fragments = (snapshot: Snapshot): ReadonlyArray<Fragment> => {
   const { at } = snapshot
   const sources = snapshot.sources

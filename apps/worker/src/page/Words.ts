@@ -3,14 +3,14 @@ import { durationWords } from "@payments/program"
 import { type Html, html } from "@payments/program/html"
 import type { RunKind } from "../state/StatusSnapshot.ts"
 
-/** Of a setting: exact below 1 min. */
+/** The duration of a setting, exact below 1 min. */
 export const limitWords = (seconds: number): string => seconds < 60 ? `${seconds} s` : durationWords(seconds)
 
-/** At least 0. Both times are ISO 8601. */
+/** Both times are ISO 8601. The result is at least 0. */
 export const secondsBetween = (earlier: string, later: string): number =>
   Math.max(0, (Date.parse(later) - Date.parse(earlier)) / 1000)
 
-/** In UTC: the time of the day, and the date if it is another day than that of `at`. Both are ISO 8601. */
+/** Shows an ISO 8601 time in UTC: the time of the day, and the date if it is another day than that of `at`. */
 export const time = (iso: string, at: string): Html => {
   const [day = "", clock = ""] = iso.split("T")
   const text = at.startsWith(`${day}T`) ? clock.slice(0, 8) : `${dayWords(day)}, ${clock.slice(0, 5)}`

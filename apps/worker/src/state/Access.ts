@@ -18,16 +18,16 @@ import { IncomingMessage } from "node:http"
 /** Who may read more than whether the worker is well. */
 export interface Access {
   readonly host: string
-  /** Besides those of loopback and of the connection. */
+  /** The names and addresses of this worker besides those of loopback and of the connection. */
   readonly allowedHosts: ReadonlyArray<string>
   readonly token: Redacted.Redacted | undefined
 }
 
 export interface Credentials {
-  /** From the headers `Host` and `Authorization`. */
+  /** The headers `Host` and `Authorization`. */
   readonly host: string | undefined
   readonly authorization: string | undefined
-  /** Of this machine: the request was sent there. */
+  /** The address of this machine to which the request was sent. */
   readonly localAddress: string | undefined
 }
 
@@ -59,7 +59,7 @@ export const makeAccess = ({ allowedHosts, host, token }: Access): (request: Cre
   }
 }
 
-/** Of a `Host` header or a setting, without the port. */
+/** The name or address in a `Host` header or a setting, without the port. */
 const nameOf = (host: string): string => {
   const [, address, name = address] = /^(?:\[([^\]]*)\]|([^:]*))(?::\d*)?$/.exec(host) ?? [undefined, host]
   return (name ?? "").toLowerCase().replace(/\.$/, "")

@@ -29,7 +29,7 @@ export interface SourceState extends Omit<SourceSnapshot, "lists" | "runner"> {
 }
 
 export interface ClusterState extends ClusterSnapshot {
-  /** The live runners, by the sources that they have. */
+  /** The live runners, by source. */
   readonly runners: ReadonlyMap<string, string>
 }
 

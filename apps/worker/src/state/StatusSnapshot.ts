@@ -17,7 +17,7 @@ export interface Snapshot {
   readonly version: string
   readonly startedAt: string
   readonly at: string
-  /** Null without a cluster. */
+  /** It is null without a cluster. */
   readonly cluster: ClusterSnapshot | null
   readonly sources: ReadonlyArray<SourceSnapshot>
 }
@@ -36,7 +36,7 @@ export interface ClusterSnapshot {
  */
 export interface SourceSnapshot {
   readonly name: string
-  /** Without a password. */
+  /** The location of the destination, without a password. */
   readonly destination: string
   readonly state: "starting" | "standby" | "running" | "elsewhere" | "stopped"
   /** The runner that has the source. Null without a cluster, and if no live runner is known to have it. */
@@ -55,17 +55,17 @@ export interface SourceSnapshot {
 export type RunKind = "full" | "window" | "head"
 
 export interface ListSnapshot extends ListState {
-  /** Since the start of the last complete full scan; null before the first. */
+  /** The time since the start of the last complete full scan; null before the first. */
   readonly ageSeconds: number | null
   /** Whether the list is younger than its `max_age`. A list without `max_age` is always fresh. */
   readonly isFresh: boolean
 }
 
-/** Without what depends on the moment. */
+/** The state of a list, without what depends on the moment. */
 export interface ListState {
   /** The list's name on the command line, such as `payout-requests`. */
   readonly list: string
-  /** In the destination; null before it was read. */
+  /** The rows of the destination; null before the destination was read. */
   readonly rows: number | null
   readonly missing: number
   readonly quarantined: number
@@ -78,17 +78,17 @@ export interface ListState {
   readonly maxAgeSeconds: number | null
   /** The run of this process over the list. */
   readonly progress: Progress | null
-  /** Of the last run of this kind. A failed full scan counts more than a failed pass. */
+  /** Why the last run of this kind did not succeed. A failed full scan counts more than a failed pass. */
   readonly failure: Failure | null
   /** Why a full scan committed no page for so long that it was ended twice. */
   readonly stall: Problem | null
-  /** Null for a kind that is not scheduled or is running. */
+  /** When the next runs begin; null for a kind that is not scheduled or is running. */
   readonly next: { readonly [kind in RunKind]: string | null }
   /** The full scan that the destination has as running or interrupted. */
   readonly running: ListFreshness["running"] | null
-  /** Of the destination's changes; null before the destination was read. */
+  /** The current generation of the destination's changes; null before the destination was read. */
   readonly generation: Generation | null
-  /** Of any list; null before the destination was read. */
+  /** The number of the last change of any list; null before the destination was read. */
   readonly lastChange: number | null
   /** A consumer without a lag is refused until it has said where it stands in this generation. */
   readonly consumers: ReadonlyArray<ConsumerState>
@@ -100,7 +100,7 @@ export interface Failure extends Problem {
   readonly kind: RunKind
 }
 
-/** The scan reached the end of its list. */
+/** A full scan that reached the end of its list. */
 export interface CompleteScan {
   readonly scan: number
   readonly startedAt: string
@@ -113,7 +113,7 @@ export interface Progress {
   readonly startedAt: string
   readonly pages: number
   readonly records: number
-  /** Records of the last complete full scan; null for a pass and before the first full scan. */
+  /** The records of the last complete full scan; null for a pass and before the first full scan. */
   readonly expected: number | null
   /** Why the run waits before it requests a page again. */
   readonly waiting: Problem | null

@@ -79,9 +79,9 @@ const fileFinding = (name: string, place: { readonly path: string; readonly file
 }
 
 const mebibyte = 1024 * 1024
-/** With less, the check fails: a batch and SQLite's log may need more. */
+/** With less space, the check fails: a batch and SQLite's log may need more. */
 const leastSpace = 64 * mebibyte
-/** With less, the check warns. */
+/** With less space, the check warns. */
 const fewSpace = 1024 * mebibyte
 
 export const checkSpace = (to: Destination.StoredDestination): Effect.Effect<Finding> => {

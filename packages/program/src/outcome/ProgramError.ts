@@ -12,7 +12,7 @@ export type ErrorReason =
   | PaymentsError["reason"]["_tag"]
   | SinkError["reason"]["_tag"]
   | "Usage"
-  /** In the environment or the sources file. */
+  /** A setting of the environment or of the sources file is missing or invalid. */
   | "Configuration"
   | "Output"
   /** The run ended, but some records need attention. */

@@ -3,7 +3,7 @@ import { quoted, rateLimitTable } from "@payments/copy/postgres"
 
 export const name = rateLimitTable
 
-/** Qualified and quoted, for statements. */
+/** The qualified and quoted name, for statements. */
 export const tableOf = (schema: string): string => `${quoted(schema)}.${name}`
 
 export const createSchema = (schema: string): string => `CREATE SCHEMA IF NOT EXISTS ${quoted(schema)}`

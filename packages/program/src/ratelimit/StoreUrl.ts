@@ -5,7 +5,7 @@
 import { PostgresUrl } from "@payments/copy"
 import { Result } from "effect"
 
-/** For messages. */
+/** What the URL must be, for messages. */
 export const expected = "postgres://HOST/DATABASE, or postgres://HOST/DATABASE?schema=NAME"
 
 /** Fails with what is wrong with the URL. The default schema is `public`. */

@@ -78,12 +78,12 @@ export interface MessageState {
 /** `json`: an error, and a note with the command that continues, is one line of JSON. `text`: lines for people. */
 export type MessageFormat = "text" | "json"
 
-/** Provided by `run`. */
+/** `run` provides it. */
 export const Messages = Context.Reference<MessageState>("@payments/program/Messages", {
   defaultValue: () => ({ format: "text", next: undefined })
 })
 
-/** `json` if the words of the command line have `--format json` or `ndjson`. */
+/** Returns `json` if the words of the command line have `--format json` or `ndjson`. */
 export const messageFormatOf = (args: ReadonlyArray<string>): MessageFormat =>
   args.some((word, index) =>
       /^--format=(nd)?json$/.test(word) || (word === "--format" && /^(nd)?json$/.test(args[index + 1] ?? ""))
@@ -134,7 +134,7 @@ export const errorText = (program: string, facts: ErrorFacts, format: MessageFor
     : lines.join("\n")
 }
 
-/** One line that is safe on a terminal. */
+/** The line is safe on a terminal. */
 const jsonLine = (value: unknown): string => printable(JSON.stringify(value))
 
 /**

@@ -154,7 +154,7 @@ const commandIn = (command: Command.Command.Any, args: ReadonlyArray<string>) =>
 const commandPathOf = (command: Command.Command.Any, args: ReadonlyArray<string>): ReadonlyArray<string> =>
   commandIn(command, args).path
 
-/** Without unlisted subcommands. */
+/** Leaves out unlisted subcommands. */
 const subcommandsOf = (root: Command.Command.Any, path: ReadonlyArray<string>): ReadonlyArray<string> => {
   let commands = listed(root)
   for (const name of path.slice(1)) {

@@ -6,7 +6,7 @@ import { valueGiven } from "../settings/Setting.ts"
 import { allSettings } from "../settings/SettingTable.ts"
 import { ChosenSource } from "../sources/ChosenSource.ts"
 
-/** The flags of a scan. Each has an environment variable too. */
+/** The flags of a scan. Each has an environment variable, too. */
 export const scanFlags = settingFlags(allSettings.source, "payments")
 
 /** Parses the {@link scanFlags} or their environment variables. The rest comes from the chosen source. */

@@ -18,7 +18,7 @@ export interface SignalSettings {
   /** They often contain a key. */
   readonly headers: Redacted.Redacted<Readonly<Record<string, string>>>
   readonly compression: "gzip" | "none"
-  /** Per request. */
+  /** The limit of one request. */
   readonly timeout: Duration.Duration
 }
 

@@ -130,7 +130,7 @@ export const positiveNumber = {
   }
 }
 
-/** No file has these. */
+/** Texts that no file has. */
 const word = <A>(expected: string, parse: (given: string) => A | undefined): SettingParser<A> => ({ expected, parse })
 
 export const anyText = word("text", (given) => given === "" ? undefined : given)

@@ -9,7 +9,7 @@ const rows: ReadonlyArray<readonly [name: string, row: Setting]> = Object.values
 
 export const variables: ReadonlyArray<string> = rows.flatMap(([, { variable }]) => variable ?? [])
 
-/** For the documentation. */
+/** Returns what an environment variable means, for the documentation. */
 export const variableMeaning = (variable: string): string | undefined => {
   const row = rows.find(([, one]) => one.variable === variable)?.[1]
   if (row?.variableMeaning !== undefined || row === undefined) return row?.variableMeaning

@@ -23,7 +23,7 @@ export const SourceFlag = GlobalFlag.Setting("source")({ flag: settingFlag(allSe
 /** `--config`, which every command accepts. */
 export const ConfigFlag = GlobalFlag.Setting("config")({ flag: settingFlag(allSettings.program.config) })
 
-/** Undefined for the environment. */
+/** The source that a command uses; undefined for the environment. */
 type Choice = Effect.Effect<LoadedSource | undefined, ProgramError>
 
 /** The source that a command uses. */
@@ -43,7 +43,7 @@ export class ChosenSource extends Context.Service<ChosenSource, {
    * their settings. Empty if nothing is set up: `nothing` says so.
    */
   readonly listed: (flags?: SourceOverrides) => Effect.Effect<ReadonlyArray<LoadedSource>, ProgramError>
-  /** A flag, a variable, or undefined. */
+  /** What names the source: a flag, a variable, or nothing. */
   readonly namedBy: Pick<ShownSetting, "value" | "from"> | undefined
   /** Says that no source is set up, where the sources file would be, and what to do. `found` has no full stop. */
   readonly nothing: Effect.Effect<{ readonly found: string; readonly advice: string }, ProgramError>
@@ -139,7 +139,7 @@ const withoutFile = Effect.fnUntraced(function*(name: string | undefined, flagNa
   )
 })
 
-/** Without a name, it is the only source. */
+/** Without a name, returns the only source. */
 const choose = (
   sources: ReadonlyArray<LoadedSource>,
   { flagName, name, path }: { readonly name: string | undefined; readonly flagName: string; readonly path: string }
@@ -163,7 +163,7 @@ const choose = (
   )
 }
 
-/** The absolute path, and what names it. */
+/** Returns the absolute path of the file, and what names it. */
 const fileNamedBy = Effect.fnUntraced(function*(flag: string | undefined) {
   const named = yield* namedFile(flag)
   const value = named ?? (yield* usualFile())

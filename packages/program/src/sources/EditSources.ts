@@ -19,7 +19,7 @@ import { appendTable, removeTable, type TomlValue } from "./TomlEdit.ts"
 /** A source to add. */
 export interface NewSource<R> {
   readonly name: string
-  /** By their names in the file. Paths are absolute. */
+  /** The keys are the names in the file. Paths are absolute. */
   readonly settings: { readonly [setting: string]: TomlValue }
   /** Gets the address if neither the settings nor the defaults of the file have one. It may ask a person. */
   readonly baseUrl: Effect.Effect<string, ProgramError, R>
@@ -29,10 +29,10 @@ export interface NewSource<R> {
 
 type Editing<A> = Effect.Effect<A, ProgramError, FileSystem.FileSystem | Path.Path>
 
-/** An edit takes milliseconds. */
+/** How long an edit waits for another one. An edit takes milliseconds. */
 const lockTime = Duration.seconds(10)
 
-/** Relative to the folder of the sources file. */
+/** It is relative to the folder of the sources file. */
 const keyFolder = "keys"
 
 /** Adds a source. Creates a missing file. Returns the path of the key file, if it stored a key. */
@@ -157,7 +157,7 @@ const editing = <A>(
     return yield* edit({ text, document, replace })
   }).pipe(Effect.scoped)
 
-/** Empty if the file does not exist. */
+/** Returns no text if the file does not exist. */
 const currentText = (file: string): Effect.Effect<string, SourcesError, FileSystem.FileSystem> =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem

@@ -126,7 +126,7 @@ const lacksOf = (isSet: (setting: string) => boolean): ReadonlyArray<string> => 
 /** The lists that a window pass can read. */
 const windowed = Lists.all.filter(({ windowFilter }) => windowFilter !== undefined)
 
-/** For settings that match the schema. */
+/** The settings match the schema. */
 const problemsOf = (settings: SourceSettings, isSet: (setting: string) => boolean, source: string) => [
   ...PaymentsConfig.problemsOf(serviceTexts(settings)).flatMap(({ problem, setting: variable }) => {
     const setting = settingOf(variable)
@@ -169,7 +169,7 @@ export const sourceRows = Object.entries<Setting>(allSettings.source) as Readonl
   readonly [keyof SourceSettings, Setting] // the keys of its own rows
 >
 
-/** As texts of environment variables. */
+/** Returns the settings of the service as texts of environment variables. */
 export const serviceTexts = (settings: SourceSettings) => ({
   PAYMENTS_BASE_URL: settings.base_url,
   PAYMENTS_INVOICES_BASE_URL: settings.invoices_base_url,

@@ -37,7 +37,7 @@ export interface LoadedSource extends Source {
 /** The sources of a program. */
 export interface LoadedSources extends SourceSet {
   readonly sources: ReadonlyArray<LoadedSource>
-  /** From the file. */
+  /** The cluster that the file names. */
   readonly cluster?: FileCluster | undefined
 }
 
@@ -75,7 +75,7 @@ export const loadSources = Effect.fnUntraced(function*(
   return findings.length === 0 ? loaded : yield* new SourcesError({ file, findings })
 })
 
-/** For a program that needs a source. */
+/** The error about a file without sources, for a program that needs one. */
 export const noSourceIn = (file: string): SourcesError =>
   new SourcesError({
     file,
@@ -164,7 +164,7 @@ const serviceVariables = Effect.map(
   (texts): { readonly [variable: string]: string | undefined } => Object.fromEntries(texts)
 )
 
-/** Undefined if PAYMENTS_BASE_URL is not set. */
+/** It is undefined if PAYMENTS_BASE_URL is not set. */
 export const boundToEnvironment: Effect.Effect<string | undefined, PaymentsConfigError> = Effect.gen(function*() {
   const texts = yield* serviceVariables
   const source = PaymentsConfig.sourceOf(texts)
@@ -192,7 +192,7 @@ export const isEnvironmentSet: Effect.Effect<boolean> = Effect.map(
   (texts) => texts.some((text) => text !== undefined)
 )
 
-/** Does not check the keys. */
+/** The keys are not checked. */
 export const checkEnvironment = Effect.gen(function*() {
   const texts = yield* serviceVariables
   const rule = yield* Effect.result(ruleInEnvironment)
@@ -229,7 +229,7 @@ const inFile = ({ full, head, name, rateLimitStore, settings, window }: FileSour
 const fullSchedule = (own: Schedule | undefined, { every }: Overrides): Schedule =>
   every === undefined ? own ?? defaultSchedule : { _tag: "Every", every: every.value }
 
-/** Without schedules, the service and the destination. */
+/** Returns the settings that are neither schedules, nor of the service, nor the destination. */
 const withOverrides = (settings: SourceSettings, overrides: Overrides) => ({
   ...membersOf(settings, overrides),
   lists: Lists.all.filter(({ label }) => settings.lists?.includes(label) ?? true).map(({ name }) => name),

@@ -39,7 +39,7 @@ const checkKey = (key: Redacted.Redacted<string>): Checked<Redacted.Redacted<Uin
 const keyVariable = allSettings.keys.personal_key.variable
 const keyFileVariable = allSettings.source.personal_key_file.variable
 
-/** Without its key. Fails with all mistakes. */
+/** Reads the rule without its key. Fails with all mistakes. */
 export const ruleInEnvironment: Personal = Effect.gen(function*() {
   const problems: Array<ConfigProblem> = []
   const read = Effect.fnUntraced(function*<A>(

@@ -14,7 +14,7 @@ export type Schedule =
 export interface Source extends SourceMembers {
   /** `[a-z0-9_-]{1,40}`. Without a file, the source of the environment is `default`. */
   readonly name: string
-  /** Reads the key file or runs the key command. */
+  /** It reads the key file or runs the key command. */
   readonly service: Effect.Effect<PaymentsConfig["Service"], PaymentsConfigError>
   readonly to: Destination.StoredDestination | undefined
   /** The database through which all processes that use the key share its request rate. */
@@ -27,7 +27,7 @@ export interface Source extends SourceMembers {
   readonly window: { readonly days: number; readonly schedule: Schedule } | undefined
   /** Passes from the first page until `pages` pages in a row contain nothing new or changed. */
   readonly head: { readonly pages: number; readonly schedule: Schedule } | undefined
-  /** With the key: reads the key file or runs the key command. */
+  /** The rule with its key. It reads the key file or runs the key command. */
   readonly personal: Effect.Effect<PersonalRule, PaymentsConfigError>
   readonly scan: Pick<ScanOptions, "patience" | "onLocked" | "ignoredFields" | "missingLimit">
 }
@@ -36,7 +36,7 @@ export interface Source extends SourceMembers {
 export interface SourceSet {
   /** The absolute path of the file; undefined: the environment. */
   readonly file: string | undefined
-  /** Of full scans and passes that run at the same time, over all sources. */
+  /** The number of full scans and passes that may run at the same time, over all sources. */
   readonly concurrency: number
   /** At least one source, in the order of the file. */
   readonly sources: ReadonlyArray<Source>

@@ -5,7 +5,7 @@ import { existingUsualFile, namedFile } from "../settings/Location.ts"
 import { namePattern } from "./SourceSchema.ts"
 import { parseToml } from "./Toml.ts"
 
-/** In bytes. A person waits for the completion. */
+/** The limit is in bytes. A person waits for the completion. */
 const maxBytes = 1024 * 1024
 
 /** Returns the names of the sources in the file that `config` names, or without it in the usual file. Never fails. */

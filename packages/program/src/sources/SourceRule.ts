@@ -13,7 +13,7 @@ import type { SourceSettings } from "./SourceSchema.ts"
 
 type RuleName = "personal" | "omit" | "pseudonymize" | "keep" | "undocumented"
 
-/** By their names in the sources file. */
+/** The settings of a rule, by their names in the sources file. */
 export type RuleSettings = { readonly [Name in RuleName]?: SourceSettings[Name] | undefined }
 
 /** The problem is a phrase that follows the setting's name. */

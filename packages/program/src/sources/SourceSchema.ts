@@ -24,7 +24,7 @@ export const SourceSettings = Schema.Struct(schemasOf(allSettings.source)).mapFi
   identifier: "Source"
 })
 
-/** Those that are set, as decoded from the file. */
+/** The settings that are set, as decoded from the file. */
 export type SourceSettings = typeof SourceSettings.Type
 
 /** The names of sources. */

@@ -8,11 +8,11 @@ import { type FileSource, serviceTexts, settingOf } from "./FileSource.ts"
 import type { Source } from "./Source.ts"
 import type { SourceSettings } from "./SourceSchema.ts"
 
-/** For messages. */
+/** Returns the place of a setting in the file, for messages. */
 const placeOf = (file: string, { lineOf }: FileSource) => (setting: keyof SourceSettings) =>
   `${printable(file)}:${lineOf(setting)}: ${setting}`
 
-/** Undefined if no setting names the key. */
+/** Returns undefined if no setting names the key. */
 export const keySourceOf = (
   file: string,
   source: FileSource,

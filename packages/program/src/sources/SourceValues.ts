@@ -38,7 +38,7 @@ export type SourceMembers =
 /** The flags of a command that override settings of the sources, by the names of its input. */
 export type SourceOverrides = { readonly [flag: string]: unknown; readonly to?: string | undefined }
 
-/** Those that are set, by the names of the file. */
+/** The overrides that are set, by the names of the file. */
 export type Overrides = { readonly [N in OverridableName]?: Given<Value<N>> | undefined } & {
   readonly rate_limit_store?: Given<PostgresUrl.PostgresUrl> | undefined
 }
@@ -75,7 +75,7 @@ export const overridesOf = (flags: SourceOverrides): Effect.Effect<Overrides, Pr
   return checkAll({ ...checks, rate_limit_store: rateLimitStore }) as Effect.Effect<Overrides, ProgramError>
 }
 
-/** What overrides the setting, else the value of the file. */
+/** Returns what overrides the setting, else the value of the file. */
 export const valueOf = <N extends OverridableName>(
   name: N,
   file: SourceSettings,

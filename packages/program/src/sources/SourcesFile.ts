@@ -122,7 +122,7 @@ const sourcesIn = Effect.fnUntraced(function*(
   return sources.toSorted((one, other) => lineOf(one) - lineOf(other))
 })
 
-/** A missing table is empty. */
+/** Returns an empty table if there is none. */
 const tableIn = (document: Container, name: string): Container => {
   const table = document[name]
   return isTable(table) ? table : {}

@@ -37,7 +37,7 @@ export interface Definition<Values extends LabelValues = LabelValues> {
   readonly labels?: Values
   /** The number of series with these labels that exist at the same time, if not every combination does. */
   readonly atOnce?: number
-  /** Upper bounds, for a histogram. */
+  /** The upper bounds of a histogram's buckets. */
   readonly buckets?: ReadonlyArray<number>
   /** The values that each kind of fact gives. */
   readonly from: { readonly [Name in keyof Facts]?: (fact: Facts[Name]) => Samples<Values> }

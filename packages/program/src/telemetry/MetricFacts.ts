@@ -29,7 +29,7 @@ export interface ObservedList {
   readonly consumers: ReadonlyArray<{ readonly lag: number | undefined; readonly movedAt: string }>
 }
 
-/** Null without a cluster. */
+/** It is null without a cluster. */
 export type ObservedCluster = { readonly isHealthy: boolean } | null
 
 type EventOf<Tag extends ScanEvent["_tag"]> = Extract<ScanEvent, { readonly _tag: Tag }>

@@ -5,7 +5,7 @@ import type { Facts } from "./MetricFacts.ts"
 
 const names = Object.keys(definitions) as ReadonlyArray<MetricName> // all of its keys
 
-/** Of the process, of a source or of a list. */
+/** The series of the process, of a source or of a list. */
 export class Series {
   readonly #context: Context.Context<never>
   readonly #per: Definition["per"]

@@ -47,14 +47,14 @@ const observedList = (
 export class Metrics extends Context.Service<Metrics, {
   /** The registry in which Effect's formatter and exporter find the series. It has no other series. */
   readonly registry: Metric.MetricRegistry
-  /** For the runs of this source. */
+  /** Counts an event of a run of this source. */
   readonly onEvent: (source: string, event: ScanEvent) => Effect.Effect<void>
-  /** For `RequestObserver`. */
+  /** Returns the function that counts the requests of this source, for `RequestObserver`. */
   readonly requestsOf: (source: string) => (request: ObservedRequest) => void
   readonly onDestinationWait: (source: string, list: Lists.ListName) => Effect.Effect<void>
   /** Counts a full scan that was ended because it committed no page for long. */
   readonly onStall: (source: string, list: Lists.ListName) => Effect.Effect<void>
-  /** From another runner of the cluster. */
+  /** Counts that this process has taken over a source from another runner of its cluster. */
   readonly onTakeover: (source: string) => Effect.Effect<void>
   /** Sets the gauges of these sources, of the cluster and of the process. `now` is in milliseconds since 1970. */
   readonly observe: (

@@ -23,7 +23,7 @@ import { type OtlpSettings, type Signal, signals, type SignalSettings } from "..
 import { type Definition, definitions } from "./MetricDefinitions.ts"
 import { Metrics } from "./Metrics.ts"
 
-/** The end of the program waits no longer for the collector. */
+/** The end of the program waits for the collector for this time at most. */
 const flushTimeout = Duration.seconds(2)
 
 export interface Exporting<R> {
@@ -125,7 +125,7 @@ interface Own {
   readonly shutdownTimeout: Duration.Duration
 }
 
-/** Per signal. More would keep too much in memory while the collector is slow. */
+/** The limit is per signal. More would keep too much in memory while the collector is slow. */
 const maxRequests = 4
 
 /**

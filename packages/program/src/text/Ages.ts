@@ -6,7 +6,7 @@ type Units = ReadonlyArray<readonly [amount: number, unit: string]>
 const joined = (units: Units): string =>
   units.filter(([amount]) => amount > 0).map(([amount, unit]) => `${amount}${unit}`).join(" ")
 
-/** Without zeros. */
+/** Leaves out zeros. */
 const twoLargest = (units: Units): string => {
   const first = units.findIndex(([amount]) => amount > 0)
   return first === -1 ? "" : joined(units.slice(first, first + 2))

@@ -116,7 +116,7 @@ const arrange = (container: Container, ids: ReadonlyArray<string>, added: Readon
 let spoken = byId("verdict")?.textContent ?? ""
 let spokenAt = -speakMs
 
-/** In the browser's tab. Screen readers hear it when it has changed. */
+/** The browser's tab shows it, and screen readers hear it when it has changed. */
 const showSummary = () => {
   const verdict = byId("verdict")?.textContent ?? ""
   document.title = `${verdict} · payments-worker`
