@@ -1,12 +1,12 @@
 /**
- * Records in the database which process commits what, and finds commits that must not exist. Triggers write one event for each
- * change of a lease and for each write into a list, in the same transaction. An event has the port of its connection, so the
- * evidence does not depend on what the worker reports about itself.
+ * Records in the database which process commits what, and finds commits that must not exist. Triggers write one event
+ * for each change of a lease and for each write into a list, in the same transaction. An event has the port of its
+ * connection, so the evidence does not depend on what the worker reports about itself.
  */
 import type { Client } from "pg"
 import type { LinkConnection } from "../harness/Link.ts"
 
-/** One event of the audit. Events of one lease are in the order of their commits, because each transaction locks its row. */
+/** Events of one lease are in the order of their commits, because each transaction locks its row. */
 export interface AuditEvent {
   readonly seq: number
   /** Milliseconds since the epoch, by the server's clock. */
@@ -65,7 +65,6 @@ export const startAudit = async (
   await client.query([...prepare, ...triggers].join(";\n"))
 }
 
-/** Reads all events. */
 export const readAudit = async (client: Client): Promise<ReadonlyArray<AuditEvent>> => {
   const { rows } = await client.query<
     Omit<AuditEvent, "seq" | "at" | "epoch"> & Record<"seq" | "at" | "epoch", string>
@@ -83,8 +82,8 @@ export const instancesOf = (connections: ReadonlyArray<LinkConnection>) => {
 }
 
 /**
- * Returns the commits that must not exist: a commit of a process that is not the last one that acquired the lease, an epoch that
- * is lower than an earlier one, and a write outside a commit of the lease.
+ * Finds commits that must not exist. The process of a commit must be the last one that acquired the lease. The epoch
+ * must not be lower than an earlier one. A write must be within a commit of the lease.
  */
 export const staleCommits = (
   events: ReadonlyArray<AuditEvent>,

@@ -1,13 +1,11 @@
 /** Compares a copy with the truth, and with what its changes say. */
 
-/** A row of a destination. */
 export interface StoredRow {
   readonly id: string
   readonly text: string
   readonly isMissing: boolean
 }
 
-/** A change of a destination. */
 export interface ChangeRow {
   readonly kind: string
   readonly id: string
@@ -15,7 +13,7 @@ export interface ChangeRow {
   readonly after: string | null
 }
 
-/** Returns how the rows that are not missing differ from the texts of the records. */
+/** Compares the rows that are not missing with the texts of the records. */
 export const truthProblems = (rows: ReadonlyArray<StoredRow>, truth: ReadonlyArray<string>): ReadonlyArray<string> => {
   const present = rows.filter(({ isMissing }) => !isMissing)
   const stored = new Map(present.map(({ id, text }) => [id, text]))

@@ -1,11 +1,12 @@
-/** The faults of the fleet test. Each hits a fleet once, at a moment that the caller chooses, and measures the takeover. */
+/**
+ * The faults of the fleet test. Each hits a fleet once, at a moment that the caller chooses, and measures the takeover.
+ */
 import type { Dice } from "@payments/testkit/Seed"
 import { setTimeout as sleep } from "node:timers/promises"
 import { type Healing, wallMs } from "../harness/Link.ts"
 import type { Runner } from "../harness/Runner.ts"
 import { type Fleet, longest } from "./Fleet.ts"
 
-/** What a fault did. */
 export interface FaultOutcome {
   readonly variant: string
   /** The name under which its takeovers are reported. */
@@ -14,7 +15,6 @@ export interface FaultOutcome {
   readonly takeovers: ReadonlyMap<string, number>
 }
 
-/** The faults by name. */
 export const faults = {
   /** SIGKILL of a runner, which starts again when its sources are taken over. */
   kill: async (fleet, dice) => {
@@ -100,7 +100,6 @@ export const faults = {
   }
 } satisfies { readonly [name: string]: (fleet: Fleet, dice: Dice) => Promise<FaultOutcome> }
 
-/** The name of a fault. */
 export type FaultName = keyof typeof faults
 
 /** Picks a runner that has a source, and returns its leases. */

@@ -1,6 +1,6 @@
 /**
- * A small fleet: processes of the built worker, each behind its own link to PostgreSQL, over sandboxes whose records change.
- * When it ends, it compares what the destinations have with what the sandboxes had.
+ * A small fleet: processes of the built worker, each behind its own link to PostgreSQL, over sandboxes whose records
+ * change. When it ends, it compares what the destinations have with what the sandboxes had.
  */
 import { Sandbox, type SandboxOptions, World } from "@payments/sandbox"
 import { user } from "@payments/testkit/postgres/PostgresServer"
@@ -20,15 +20,12 @@ import { type ChangeRow, replayProblems, type StoredRow, truthProblems } from ".
 
 const run = promisify(execFile)
 
-/** What a fleet consists of. */
 export interface FleetOptions {
-  /** The name of its database. */
   readonly name: string
   readonly postgresPort: number
   readonly folder: string
   readonly runners: number
   readonly sources: number
-  /** The worker's program. */
   readonly worker: string
   /** `cluster`: sources are spread. `standby`: each runner waits for the locks of all sources. */
   readonly mode: "cluster" | "standby"
@@ -42,7 +39,10 @@ const lists = [
 
 /** The requests per second of a source. Its scans follow each other, so it always needs all of them. */
 const ceiling = 2
-/** The ceiling is checked in every window of so many seconds. Two requests more are allowed: one for each end of the window. */
+/**
+ * The ceiling is checked in every window of so many seconds. Two requests more are allowed: one for each end of the
+ * window.
+ */
 const windowSeconds = 5
 const mostInWindow = ceiling * windowSeconds + 2
 
@@ -54,7 +54,6 @@ export interface Progress {
   readonly at: number
 }
 
-/** What a fleet found when it ended. */
 export interface FleetResult {
   readonly commits: number
   readonly stale: ReadonlyArray<string>
@@ -67,8 +66,8 @@ export interface FleetResult {
   /** The most requests of a source in a window, as a share of what the window allows. */
   readonly peak: number
   /**
-   * Processes that ended without a signal, with another exit code than 0 after SIGTERM, or too late; and runners that did not
-   * work again after a fault.
+   * Processes that ended without a signal, with another exit code than 0 after SIGTERM, or too late. Also runners that
+   * did not work again after a fault.
    */
   readonly problems: ReadonlyArray<string>
   readonly errors: ReadonlyMap<string, number>
@@ -83,7 +82,10 @@ const sandboxOptions = (seed: number) => ({
   live: { speed: 0, appearPerHour: 6, changePerHour: 30, vanishPerHour: 6 }
 } as const satisfies SandboxOptions)
 
-/** How long a fleet may take to work again after a fault, in milliseconds. A takeover that needs longer counts with this time. */
+/**
+ * How long a fleet may take to work again after a fault, in milliseconds. A takeover that needs longer counts with this
+ * time.
+ */
 export const longest = 180_000
 
 /** The worker logs this when an operation on the cluster's database fails or takes too long. */
@@ -120,7 +122,6 @@ export class Fleet implements AsyncDisposable {
     }, 1000)
   }
 
-  /** Creates the database and the destinations, and starts the runners. */
   static async start(options: FleetOptions): Promise<Fleet> {
     const { mode, name, postgresPort } = options
     mkdirSync(options.folder, { recursive: true })
@@ -179,12 +180,10 @@ export class Fleet implements AsyncDisposable {
     return fleet
   }
 
-  /** The leases of all sources. */
   get leases(): ReadonlyArray<string> {
     return this.#sources.flatMap(({ name }) => lists.map(({ label }) => `${name} ${label}`))
   }
 
-  /** Returns the process behind an event. */
   get instanceOf(): (event: Pick<AuditEvent, "at" | "port">) => string {
     return instancesOf(this.runners.flatMap(({ link }) => link.connections))
   }
@@ -227,7 +226,7 @@ export class Fleet implements AsyncDisposable {
   }
 
   /**
-   * Waits until a process has acquired or committed under each of the leases after a moment; `without` is a process that does
+   * Waits until a process has acquired or committed under each of the leases after a moment. The process `without` does
    * not count. Returns the times since then in milliseconds, by lease; a lease without progress is missing.
    */
   async untilProgress(
@@ -411,7 +410,7 @@ const readCopy = async (client: Client, source: Source, list: List): Promise<Cop
   return { source, list, rows: rows.rows, changes: changes.rows }
 }
 
-/** Returns the largest number of these times, which are sorted, that lie within `ms`, and the last of them. */
+/** Returns the largest number of these sorted times that lie within `ms`, and the last of them. */
 export const mostWithin = (times: ReadonlyArray<number>, ms: number) => {
   let [most, first] = [{ count: 0, end: 0 }, 0]
   for (const [index, time] of times.entries()) {

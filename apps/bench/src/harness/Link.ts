@@ -1,9 +1,9 @@
-/** A TCP proxy between one runner and PostgreSQL. It can be cut: connections stay open, and nothing is delivered. */
+/** A TCP proxy between one runner and PostgreSQL. A cut keeps its connections open and delivers nothing. */
 import { connect, createServer, type Server, type Socket } from "node:net"
 
 /**
- * What happens to the data of a cut. `late`: it is delivered when the cut ends, as TCP does after a partition. `lost`: the
- * connections are reset, as by a firewall that has forgotten them.
+ * What happens to the data of a cut. `late`: it is delivered when the cut ends, as TCP does after a partition. `lost`:
+ * the connections are reset, as by a firewall that has forgotten them.
  */
 export type Healing = "late" | "lost"
 
@@ -12,13 +12,12 @@ export interface LinkConnection {
   readonly port: number
   /** Milliseconds since the epoch. */
   readonly since: number
-  /** The process behind the proxy. */
+  /** The process behind the proxy at that time. */
   readonly instance: string
 }
 
-/** A running proxy. */
 export class Link implements AsyncDisposable {
-  /** Every connection so far, the oldest first. */
+  /** The oldest comes first. */
   readonly connections: Array<LinkConnection> = []
   /** The process that uses the proxy now. */
   instance = ""
@@ -38,7 +37,7 @@ export class Link implements AsyncDisposable {
     })
   }
 
-  /** Starts a proxy before the server on a port of this machine. */
+  /** The server is on that port of this machine. */
   static async start(target: number): Promise<Link> {
     const link = new Link(target)
     await new Promise<void>((resolve) => link.#server.listen(0, "127.0.0.1", resolve))
@@ -98,6 +97,9 @@ export class Link implements AsyncDisposable {
   }
 }
 
-/** Milliseconds since the epoch. The times of this test are compared with those of the server's clock on the same machine. */
+/**
+ * Milliseconds since the epoch. The times of this test are compared with those of the server's clock on the same
+ * machine.
+ */
 // oxlint-disable-next-line no-restricted-properties -- the server's clock is the wall clock
 export const wallMs = (): number => Date.now()

@@ -1,6 +1,6 @@
 /**
- * The server of every measurement of a client: a bare `node:http` server in another process. It sends prepared bytes, so that
- * the server costs little. The records are those of the sandbox, with undocumented fields.
+ * The server of every measurement of a client: a bare `node:http` server in another process. It sends prepared bytes,
+ * so that the server costs little. The records are those of the sandbox, with undocumented fields.
  *
  * | address | response |
  * |---|---|

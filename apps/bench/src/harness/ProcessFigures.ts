@@ -15,7 +15,6 @@ export const memory = (pid: number, name: "VmHWM" | "VmRSS"): number => {
   return Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) * 1024
 }
 
-/** Returns the values of a metric of the worker at this address. */
 export const metric = async (url: string, name: string): Promise<ReadonlyArray<number>> => {
   const text = await (await fetch(`${url}/metrics`)).text()
   return text.split("\n").filter((line) => line.startsWith(`${name}{`))

@@ -9,7 +9,6 @@ const root = join(import.meta.dirname, import.meta.filename.endsWith(".ts") ? ".
 /** Returns the absolute path of a file of the repository. */
 export const atRoot = (path: string): string => join(root, path)
 
-/** The files of the programs. */
 export const programs = {
   worker: atRoot("apps/worker/dist/payments-worker.js"),
   cli: atRoot("apps/cli/dist/payments.js")

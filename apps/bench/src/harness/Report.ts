@@ -17,7 +17,6 @@ const digits = {
   count: 0
 } as const
 
-/** A figure, with its target if there is one. */
 export interface Figure {
   readonly name: string
   readonly value: number
@@ -26,24 +25,23 @@ export interface Figure {
   readonly atMost?: number
 }
 
-/** Returns the median. */
 export const median = (values: ReadonlyArray<number>): number => {
   const sorted = values.toSorted((a, b) => a - b)
   const [low = Number.NaN, high = Number.NaN] = [sorted[(sorted.length - 1) >> 1], sorted[sorted.length >> 1]]
   return (low + high) / 2
 }
 
-/** Returns the median of one of the things that runs measured. */
+/** The median of one of the values that runs measured. */
 export const medianOf = <Name extends string>(
   runs: ReadonlyArray<{ readonly [name in Name]: number }>,
   name: Name
 ): number => median(runs.map((run) => run[name]))
 
-/** Returns the smallest value that is at least as large as 95 % of the values. */
+/** The smallest value that is at least as large as 95 % of the values. */
 export const percentile95 = (values: ReadonlyArray<number>): number =>
   values.toSorted((a, b) => a - b)[Math.max(0, Math.ceil(values.length * 0.95) - 1)] ?? Number.NaN
 
-/** Returns whether the figure meets its target; undefined if it has none. */
+/** Returns undefined if the figure has no target. */
 export const meetsTarget = ({ atLeast, atMost, value }: Figure): boolean | undefined =>
   atLeast === undefined && atMost === undefined
     ? undefined
@@ -72,7 +70,6 @@ const versionOf = (name: string): string => {
   return "unknown"
 }
 
-/** Formats the figures as lines, with targets and verdicts. */
 export const render = (figures: ReadonlyArray<Figure>): string => {
   const width = Math.max(...figures.map(({ name }) => name.length))
   return figures.map((figure) => {
@@ -83,7 +80,7 @@ export const render = (figures: ReadonlyArray<Figure>): string => {
   }).join("\n")
 }
 
-/** Prints the figures. Returns whether all of them meet their targets. */
+/** Returns whether all figures meet their targets. */
 export const report = (figures: ReadonlyArray<Figure>): boolean => {
   console.log(`\n${render(figures)}`)
   return figures.every((figure) => meetsTarget(figure) !== false)

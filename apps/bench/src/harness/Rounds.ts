@@ -1,4 +1,7 @@
-/** The one way to measure things side by side: in turn, for several rounds, so that other load on the machine affects all. */
+/**
+ * The one way to measure things side by side: in turn, for several rounds, so that other load on the machine affects
+ * all.
+ */
 
 /** What one run of a case measured. */
 export interface Measured {
@@ -7,7 +10,6 @@ export interface Measured {
   readonly peakRss?: number
 }
 
-/** How often the cases run. */
 export interface Rounds {
   /** Measured rounds. */
   readonly rounds: number

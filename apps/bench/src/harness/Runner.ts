@@ -1,4 +1,7 @@
-/** The one way to start workers: processes of the built worker run one after the other, behind the same link to PostgreSQL. */
+/**
+ * The one way to start workers. Processes of the built worker run one after the other, behind the same link to
+ * PostgreSQL.
+ */
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { createWriteStream, type WriteStream } from "node:fs"
@@ -9,7 +12,6 @@ import { Link } from "./Link.ts"
 /** The flags of `bin/payments-worker`. */
 const flags = ["--max-semi-space-size=8", "--heap-growing-percent=60"]
 
-/** How a runner starts. */
 export interface RunnerOptions {
   readonly name: string
   readonly program: string
@@ -27,7 +29,7 @@ process.once("exit", () => {
   for (const child of children) child.kill("SIGKILL")
 })
 
-/** A runner. Disposing it kills its process. */
+/** Disposing a runner kills its process. */
 export class Runner implements AsyncDisposable {
   readonly link: Link
   /** How often each message was logged. */
@@ -49,7 +51,7 @@ export class Runner implements AsyncDisposable {
     this.#log = createWriteStream(options.log, { flags: "a" })
   }
 
-  /** Starts a runner. It does not wait until the worker listens. */
+  /** Does not wait until the worker listens. */
   static async start(options: RunnerOptions): Promise<Runner> {
     const runner = new Runner(options, await Link.start(options.postgresPort ?? 0))
     runner.spawn()
@@ -60,7 +62,6 @@ export class Runner implements AsyncDisposable {
     return this.#options.name
   }
 
-  /** The name of the current process. */
   get instance(): string {
     return `${this.name}#${this.#starts}`
   }
@@ -154,12 +155,11 @@ export class Runner implements AsyncDisposable {
     }
   }
 
-  /** Sends a signal that does not end the process. */
   signal(signal: "SIGSTOP" | "SIGCONT"): void {
     this.#child?.kill(signal)
   }
 
-  /** Ends the process. Returns its exit code and the time that it took; the code of a killed process is null. */
+  /** Returns the exit code, which is null for a killed process, and the time that the end took. */
   async end(signal: "SIGTERM" | "SIGKILL"): Promise<{ readonly code: number | null; readonly ms: number }> {
     const child = this.#child
     const start = performance.now()

@@ -7,10 +7,8 @@ export interface WorkloadResult {
   characters: number
 }
 
-/** Returns the result of a workload that has read nothing yet. */
 export const emptyResult = (): WorkloadResult => ({ records: 0, sum: 0, characters: 0 })
 
-/** Adds records to the result. */
 export const addRecords = (
   result: WorkloadResult,
   records: ReadonlyArray<{ readonly amount?: number | null | undefined }>
@@ -18,7 +16,6 @@ export const addRecords = (
   for (const record of records) addRecord(result, record)
 }
 
-/** Adds a record to the result. */
 export const addRecord = (
   result: WorkloadResult,
   record: { readonly amount?: number | null | undefined }

@@ -1,4 +1,4 @@
-/** Measures how fast `bin/payments` starts, and how fast it lists, each next to what it is compared with, in the same run. */
+/** Measures how fast `bin/payments` starts and lists, each next to what it is compared with, in the same run. */
 import { page } from "@payments/testkit/PageBody"
 import { execFileSync, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
@@ -10,7 +10,6 @@ import { type Figure, medianOf } from "../harness/Report.ts"
 import { inTurn } from "../harness/Rounds.ts"
 import { Process, runAlone } from "../workloads/Process.ts"
 
-/** The sizes of the measurements. */
 export interface CliSizes {
   /** Measured rounds after a warm-up round. The figures are medians over them. */
   readonly rounds: number
@@ -23,7 +22,7 @@ export const fullCliSizes: CliSizes = { rounds: 20, records: 300_000 }
 
 type Log = (line: string) => void
 
-/** Measures all figures. `log` receives a line after each step. */
+/** `log` receives a line after each step. */
 export const measureCli = async (sizes: CliSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
   execFileSync(process.execPath, [atRoot("scripts/programs.mjs")])
   return [...await measureStart(sizes, log), ...await measureListing(sizes, log)]
@@ -34,7 +33,7 @@ const payments = atRoot("bin/payments")
 /** The environment of the measured programs, without this user's settings. `gh` fails without a home folder. */
 const ownEnvironment = { PATH: process.env["PATH"], HOME: "/nonexistent", XDG_CONFIG_HOME: "/dev/null" }
 
-/** Runs a program until its end, and measures how long that takes. Its output goes to `file`. */
+/** Measures how long a program runs. Its output goes to `file`. */
 const run = async (
   [program, ...args]: readonly [string, ...ReadonlyArray<string>],
   env: Readonly<Record<string, string>> = {},
@@ -49,7 +48,6 @@ const run = async (
   return { ms: performance.now() - start }
 }
 
-/** Starts a service with empty lists. */
 const startEmptyService = async (stack: AsyncDisposableStack) => {
   let firstRequestAt: number | undefined
   const server = createServer((_, response) => {
@@ -127,7 +125,8 @@ const measureListing = async ({ records, rounds }: CliSizes, log: Log): Promise<
     },
     program: async () => {
       const listed = await run([payments, "invoices", "list", "--all", "--format", "ndjson"], env, file)
-      // Each line is a text and a line end; the texts are ASCII in part only, so a line may have more bytes than characters.
+      // Each line is a text and a line end. The texts are not only ASCII, so a line may have more bytes than
+      // characters.
       if (statSync(file).size < characters + records) throw new Error("not all invoices were printed")
       return listed
     }

@@ -7,7 +7,6 @@ import type { WorkloadName } from "../workloads/all.ts"
 import { Process, requireRecords, runAlone } from "../workloads/Process.ts"
 import type { Timed } from "../workloads/tasks.ts"
 
-/** The sizes of the measurements. */
 export interface Sizes {
   /** Records of the list for the speed figures. */
   readonly records: number
@@ -32,7 +31,7 @@ export const fullSizes: Sizes = {
 
 type Log = (line: string) => void
 
-/** Measures all figures. `log` receives a line after each step. */
+/** `log` receives a line after each step. */
 export const measureCore = async (sizes: Sizes, log: Log): Promise<ReadonlyArray<Figure>> => [
   ...await measureSpeed(sizes, log),
   ...await measureSlowConsumer(sizes, log),
@@ -40,7 +39,7 @@ export const measureCore = async (sizes: Sizes, log: Log): Promise<ReadonlyArray
   ...await measureRetryStorm(sizes, log)
 ]
 
-/** Reads a list with each workload in turn, each in a process that goes on between the rounds. Returns their median times. */
+/** Each workload reads a list in turn, in a process that goes on between the rounds. Returns the median times. */
 const timesOf = async <const Name extends WorkloadName>(
   names: ReadonlyArray<Name>,
   { log, records, rounds, url }: Pick<Sizes, "records" | "rounds"> & { readonly url: string; readonly log: Log }

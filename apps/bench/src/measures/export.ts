@@ -11,7 +11,6 @@ import type { ExportOptions } from "../workloads/exports.ts"
 import { Process, runAlone } from "../workloads/Process.ts"
 import type { Tasks, Timed } from "../workloads/tasks.ts"
 
-/** The sizes of the measurements. */
 export interface ExportSizes {
   /** Records of the list for the speed figures, and of the short list for the memory figures. */
   readonly records: number
@@ -24,12 +23,12 @@ export interface ExportSizes {
 export const fullExportSizes: ExportSizes = { records: 100_000, long: 1_000_000, rounds: 7 }
 
 /**
- * The flags of `npm start`. Without them V8 uses a third more memory and is not faster. It doubles the size of the young
- * generation, and it collects the old generation only at several times the size of the live objects.
+ * The flags of `npm start`. Without them V8 uses a third more memory and is not faster. It doubles the size of the
+ * young generation, and it collects the old generation only at several times the size of the live objects.
  */
 const flags = ["--max-semi-space-size=16", "--heap-growing-percent=80"]
 
-/** What the measurements share. */
+/** All measurements share these. */
 interface Setting extends ExportSizes {
   /** The services with the short and the long list. */
   readonly url: { readonly short: string; readonly long: string }
@@ -38,7 +37,7 @@ interface Setting extends ExportSizes {
   readonly log: (line: string) => void
 }
 
-/** Measures all figures. `log` receives a line after each step. */
+/** `log` receives a line after each step. */
 export const measureExport = async (
   sizes: ExportSizes,
   log: (line: string) => void
@@ -63,7 +62,6 @@ export const measureExport = async (
 
 const exportTo = (options: ExportOptions, records: number) => runAlone({ flags, records }, "export", options)
 
-/** Runs a measurement in a temporary folder. */
 const inFolder = async <A>(measure: (folder: string) => Promise<A>): Promise<A> => {
   using place = temporaryFolder()
   return await measure(place.folder)
@@ -176,8 +174,8 @@ const measurePostgresRescan = async (setting: Setting): Promise<ReadonlyArray<Fi
       const run = await exportTo({ url: setting.url.long, to: `${setting.database}?schema=rescan` }, setting.long)
       return { ...run, written: await position() - before }
     },
-    // The server itself does this within minutes of a load. Otherwise the first query that reads the new rows sets their
-    // hint bits, which writes to the write-ahead log.
+    // The server itself does this within minutes of a load. Otherwise the first query that reads the new rows sets
+    // their hint bits, which writes to the write-ahead log.
     afterLoad: async () => {
       await client.query("VACUUM rescan.payout_requests")
       await client.query("CHECKPOINT")

@@ -1,6 +1,6 @@
 /**
- * Measures a cluster of workers over many sources: how evenly the sources are spread, what a further runner costs, and how
- * fresh the lists are. Runners join the first one while it works.
+ * Measures a cluster of workers over many sources: how evenly the sources are spread, what a further runner costs, and
+ * how fresh the lists are. Runners join the first one while it works.
  */
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
@@ -13,7 +13,6 @@ import { Runner } from "../harness/Runner.ts"
 import { observe, startServices, writeSources } from "../workloads/ManySources.ts"
 import type { Process } from "../workloads/Process.ts"
 
-/** The sizes of the measurement. */
 export interface FleetSizes {
   readonly sources: number
   /** Records of each list of a source. */
@@ -35,17 +34,17 @@ export const fullFleetSizes: FleetSizes = {
   runners: [1, 2, 4]
 }
 
-/** What one number of runners gave. */
+/** The figures of one number of runners. */
 interface Measured extends Awaited<ReturnType<typeof measure>> {
   readonly runners: number
-  /** The numbers of sources of the runners. */
+  /** How many sources each runner has. */
   readonly shares: ReadonlyArray<number>
   /** The sources that have another runner than before, and the seconds until the last one had it. */
   readonly moved: number
   readonly settledAfter: number
 }
 
-/** Measures all figures. `log` receives a line after each step. */
+/** `log` receives a line after each step. */
 export const measureFleet = async (sizes: FleetSizes, log: (line: string) => void): Promise<ReadonlyArray<Figure>> => {
   await using stack = new AsyncDisposableStack()
   const { folder, server } = await startDatabase(stack, ["max_connections=2000"])

@@ -1,7 +1,8 @@
 /**
- * `npm run test:fleet [-- --times N] [--faults kill,freeze,…] [--seed N] [--folder FOLDER] [--worker FILE] [--standby]`: small
- * fleets run side by side, and each suffers one kind of fault at random moments, 30 times by default. Nothing may be committed
- * by a process that has lost its lease, no record may be lost or doubled, and other runners must take the sources over.
+ * `npm run test:fleet [-- --times N] [--faults kill,freeze,…] [--seed N] [--folder FOLDER] [--worker FILE] [--standby]`
+ *
+ * Small fleets run side by side. Each suffers one kind of fault at random moments, 30 times by default. A process that
+ * has lost its lease must commit nothing. No record may be lost or doubled. Other runners must take the sources over.
  */
 import { startServer } from "@payments/testkit/postgres/PostgresServer"
 import { diceOf } from "@payments/testkit/Seed"
@@ -48,7 +49,6 @@ const server = await startServer(["max_connections=2000"])
 
 interface FleetRun {
   readonly fault: FaultName
-  /** The faults and their takeovers. */
   readonly outcomes: ReadonlyArray<FaultOutcome>
   readonly result: FleetResult
 }

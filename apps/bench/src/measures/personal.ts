@@ -1,11 +1,11 @@
 /**
- * `npm run test:personal [-- --kills N] [--seed N] [--kinds sqlite,postgres,…] [--folder FOLDER]`: proves that personal data
- * leaves no byte behind. For each kind of destination, it exports with rules, rewrites and erases filled destinations, and kills
- * rewrites and erasures at random moments, 50 times by default. Then it searches every byte of the destinations, of everything
- * that was printed and of temporary files for canaries.
+ * `npm run test:personal [-- --kills N] [--seed N] [--kinds sqlite,postgres,…] [--folder FOLDER]`: proves that personal
+ * data leaves no byte behind. For each kind of destination, it exports with rules, and rewrites and erases filled
+ * destinations. It kills rewrites and erasures at random moments, 50 times by default. Then it searches every byte of
+ * the destinations, of everything that was printed and of temporary files for canaries.
  *
- * In PostgreSQL, the search follows the statement that the commands print and a checkpoint, and excludes the write-ahead log
- * (`pg_wal`): the server removes old segments of it later.
+ * In PostgreSQL, the search follows the statement that the commands print and a checkpoint. It excludes the write-ahead
+ * log (`pg_wal`): the server removes old segments of it later.
  */
 import { filesIn, makeCanaries, startCanaryService } from "@payments/testkit/personal/Canaries"
 import {
@@ -47,7 +47,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => 
 const mostKilled = new Set(["sqlite", "ndjson", "postgres"])
 const killsOfOthers = 3
 
-/** What `payments erase` and `payments rewrite` print. */
+/** The statement that `payments erase` and `payments rewrite` print. */
 const vacuum = `VACUUM (FULL, ANALYZE) ${
   ["payout_requests", "payin_sources", "invoices", "changes", "quarantine", "scans"].map((table) => `payments.${table}`)
     .join(", ")

@@ -12,7 +12,7 @@ export interface SandboxSizes {
 /** The sizes for which the targets are defined. */
 export const fullSandboxSizes: SandboxSizes = { short: 100_000, long: 10_000_000 }
 
-/** Measures all figures. `log` receives a line after each step. */
+/** `log` receives a line after each step. */
 export const measureSandbox = async (
   { long, short }: SandboxSizes,
   log: (line: string) => void

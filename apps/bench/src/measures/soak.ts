@@ -1,6 +1,6 @@
 /**
- * `npm run test:soak [-- --scans N]`: a worker scans a list of 10,000 records N times in a row (default 1,000), over a service
- * with faults. Its memory and its open files must not grow, and every certificate must be the same.
+ * `npm run test:soak [-- --scans N]`: a worker scans a list of 10,000 records N times in a row (default 1,000), over a
+ * service with faults. Its memory and its open files must not grow, and every certificate must be the same.
  */
 import { scenarios } from "@payments/sandbox"
 import { readdirSync } from "node:fs"
@@ -65,7 +65,7 @@ for (let scan = 1; scan <= scans; scan++) {
   }
 }
 
-/** Returns the slope of the regression line through the values, per 100 values. */
+/** The slope of the regression line through the values, per 100 values. */
 const slope = (measured: ReadonlyArray<number>): number => {
   const middle = (measured.length - 1) / 2
   const mean = measured.reduce((sum, value) => sum + value, 0) / measured.length

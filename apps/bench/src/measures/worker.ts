@@ -6,7 +6,6 @@ import type { Figure } from "../harness/Report.ts"
 import { Runner } from "../harness/Runner.ts"
 import { observe, startServices, writeSources } from "../workloads/ManySources.ts"
 
-/** The sizes of the measurement. */
 export interface WorkerSizes {
   readonly sources: number
   /** Records of each list of a source. */
@@ -19,7 +18,6 @@ export interface WorkerSizes {
 /** The sizes for which the targets are defined. */
 export const fullWorkerSizes: WorkerSizes = { sources: 100, recordsPerList: 1000, seconds: 60, every: 15 }
 
-/** Measures all figures. */
 export const measureWorker = async (
   { every, recordsPerList, seconds, sources }: WorkerSizes
 ): Promise<ReadonlyArray<Figure>> => {

@@ -7,17 +7,15 @@ import { percentile95 } from "../harness/Report.ts"
 import type { Runner } from "../harness/Runner.ts"
 import { Process } from "./Process.ts"
 
-/** A source of a worker. */
 export interface BenchSource {
   readonly name: string
   readonly url: string
-  /** The destination. */
   readonly to: string
   /** Further lines of its table. */
   readonly settings?: ReadonlyArray<string>
 }
 
-/** Writes a sources file into the folder, and returns its name. `defaults` are lines of its table `[defaults]`. */
+/** Returns the name of the file. `defaults` are lines of its table `[defaults]`. */
 export const writeSources = (
   folder: string,
   defaults: ReadonlyArray<string>,
@@ -34,7 +32,7 @@ export const writeSources = (
   return file
 }
 
-/** Starts this many services with lists of this length, in a process. Returns it with their addresses. */
+/** The services run in one process. Returns it with their addresses. */
 export const startServices = async (stack: AsyncDisposableStack, count: number, records: number) => {
   const services = stack.use(new Process())
   const latency = { fault: "latency", ms: 50 } as const
@@ -45,7 +43,6 @@ export const startServices = async (stack: AsyncDisposableStack, count: number, 
   return { services, urls }
 }
 
-/** Watches workers over these services for so many seconds. */
 export const observe = async (runners: ReadonlyArray<Runner>, services: Process, seconds: number) => {
   const cpu = () => runners.reduce((total, { pid }) => total + cpuMs(pid), 0)
   const [requestsBefore, cpuBefore] = [await services.run("countRequests"), cpu()]
@@ -57,7 +54,7 @@ export const observe = async (runners: ReadonlyArray<Runner>, services: Process,
   const pages = await services.run("countRequests") - requestsBefore
   if (pages === 0 || ages.length < seconds) throw new Error("the workers reported no age, or read nothing")
   return {
-    /** Milliseconds of all workers per 1,000 pages. */
+    /** CPU milliseconds of all workers per 1,000 pages. */
     cpu: (cpu() - cpuBefore) / pages * 1000,
     pagesPerSecond: pages / seconds,
     /** The 95th percentile of the ages of all lists, in seconds. */

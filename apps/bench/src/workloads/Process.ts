@@ -3,7 +3,6 @@ import { type ChildProcess, fork } from "node:child_process"
 import { once } from "node:events"
 import type { Tasks, Timed } from "./tasks.ts"
 
-/** A request to a child process. */
 export interface TaskMessage {
   readonly name: keyof Tasks
   readonly input: unknown
@@ -14,7 +13,7 @@ type Value<Name extends keyof Tasks> = Awaited<ReturnType<Tasks[Name]>>
 /** The tasks that read or copy a list. */
 export type TimedTask = { [Name in keyof Tasks]: Value<Name> extends Timed ? Name : never }[keyof Tasks]
 
-/** A child process that runs tasks until it is disposed. */
+/** Runs tasks until it is disposed. */
 export class Process implements AsyncDisposable {
   readonly #child: ChildProcess
 
@@ -24,7 +23,7 @@ export class Process implements AsyncDisposable {
     this.#child = fork(file, { execArgv: [...process.execArgv, ...flags] })
   }
 
-  /** Runs a task and returns its value. Fails if the child exits first. */
+  /** Fails if the child exits first. */
   async run<Name extends keyof Tasks>(name: Name, ...[input]: Parameters<Tasks[Name]>): Promise<Value<Name>> {
     const abort = new AbortController()
     try {
@@ -33,7 +32,7 @@ export class Process implements AsyncDisposable {
         throw new Error(`the process exited with code ${String(code)} during the task "${name}"`)
       })
       this.#child.send({ name, input } satisfies TaskMessage)
-      const [{ value }] = await Promise.race([response, exit]) as [{ value: Value<Name> }] // child.ts sends nothing else
+      const [{ value }] = await Promise.race([response, exit]) as [{ value: Value<Name> }] // child.ts sends no other
       return value
     } finally {
       abort.abort()

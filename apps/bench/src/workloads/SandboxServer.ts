@@ -5,7 +5,7 @@ import { Effect, ManagedRuntime } from "effect"
 /** The services of {@link serveMany}. */
 let services: ReadonlyArray<Sandbox["Service"]> = []
 
-/** Starts services that run as long as the process. Returns their base addresses. */
+/** The services run as long as the process. Returns their base addresses. */
 export const serveMany = async (options: ReadonlyArray<SandboxOptions>): Promise<ReadonlyArray<string>> => {
   const start = (one: SandboxOptions) => ManagedRuntime.make(Sandbox.layer(one)).runPromise(Effect.service(Sandbox))
   services = await Promise.all(options.map(start))

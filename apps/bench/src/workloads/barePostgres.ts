@@ -1,6 +1,6 @@
 /**
- * The least that an export into PostgreSQL does: a durable transaction per page over the `pg` package, by `unnest` or by COPY
- * into a temporary table.
+ * The least that an export into PostgreSQL does: a durable transaction per page over the `pg` package. It writes by
+ * `unnest`, or by COPY into a temporary table.
  */
 import { once } from "node:events"
 import { Client } from "pg"
@@ -20,7 +20,7 @@ const byUnnest = `INSERT INTO payout_requests (${names})
 const fromTemporaryTable =
   `INSERT INTO payout_requests (${names}) SELECT ${names} FROM incoming ON CONFLICT (id) DO UPDATE SET ${updates}`
 
-/** Replaces NUL characters, which PostgreSQL cannot store. */
+/** PostgreSQL cannot store NUL characters. */
 const storable = (cell: string | number | null) =>
   typeof cell === "string" && cell.includes("\0") ? cell.replaceAll("\0", "\ufffd") : cell
 
@@ -30,7 +30,6 @@ const copyCell = (cell: string | number | null): string =>
 
 const escapes: Readonly<Record<string, string>> = { "\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r" }
 
-/** Where and how {@link barePostgres} copies. */
 export interface BarePostgresOptions {
   readonly url: string
   readonly database: string
@@ -38,7 +37,7 @@ export interface BarePostgresOptions {
   readonly by: "unnest" | "copy"
 }
 
-/** Copies the list at the base address into a new schema. Checks no records and stores no exact texts. */
+/** Copies into a new schema. Checks no records and stores no exact texts. */
 export const barePostgres = async ({ by, database, schema, url }: BarePostgresOptions) => {
   const read = reader(url)
   const total = emptyResult()

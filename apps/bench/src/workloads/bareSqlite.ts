@@ -33,7 +33,7 @@ export const columns = [
 /** Whether a column is a 64-bit integer. All other columns are text. */
 export const isAmount = (name: string): boolean => ["amount", "amount_sent", "fee"].includes(name)
 
-/** Returns the cells of a record, one for each column. */
+/** Returns one cell for each column. */
 export const cellsOf = (record: PayoutRequest) => {
   const { customerDetails: customer, payoutTargetDetails: target } = record
   return [
@@ -61,7 +61,7 @@ export const cellsOf = (record: PayoutRequest) => {
   ]
 }
 
-/** Copies the list at the base address into a new file in the folder. Checks no records and stores no exact texts. */
+/** Copies into a new file in the folder. Checks no records and stores no exact texts. */
 export const bareSqlite = async ({ folder, url }: { readonly url: string; readonly folder: string }) => {
   const read = reader(url)
   const total = emptyResult()

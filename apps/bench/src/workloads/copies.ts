@@ -6,10 +6,10 @@ import { Effect, Stream } from "effect"
 import { DatabaseSync } from "node:sqlite"
 import { emptyResult, type WorkloadResult } from "../harness/WorkloadResult.ts"
 
-/** Two SQLite files. */
+/** The paths of two SQLite files. */
 export type Copies = readonly [string, string]
 
-/** Compares the copies. Fails if they differ. */
+/** Fails if the copies differ. */
 export const compareCopies = (copies: Copies): Promise<WorkloadResult> =>
   Effect.runPromise(
     Effect.gen(function*() {
@@ -25,7 +25,7 @@ export const compareCopies = (copies: Copies): Promise<WorkloadResult> =>
 
 const sideOf = (file: string) => Effect.map(Destination.snapshot({ _tag: "Sqlite", file }), current)
 
-/** Reads every column of every row of the copies, one copy after the other. */
+/** Reads every column of every row, one copy after the other. */
 export const readCopies = async (copies: Copies): Promise<WorkloadResult> => {
   const total = emptyResult()
   for (const file of copies) {

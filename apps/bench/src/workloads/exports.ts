@@ -6,7 +6,6 @@ import { Deferred, Effect, Layer } from "effect"
 import type { WorkloadResult } from "../harness/WorkloadResult.ts"
 import { serviceAt } from "./service.ts"
 
-/** The options of an export. */
 export interface ExportOptions {
   readonly url: string
   /** A destination, as on the command line. */
@@ -17,7 +16,7 @@ export interface ExportOptions {
   readonly firstPageOnly?: boolean | undefined
 }
 
-/** Exports the payout requests of the base address into the destination. */
+/** Exports the payout requests of the base address. */
 export const exportTo = (
   { firstPageOnly = false, killAt = Infinity, to, url }: ExportOptions
 ): Promise<WorkloadResult> =>

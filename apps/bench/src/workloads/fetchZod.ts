@@ -1,4 +1,6 @@
-/** A client as many teams write it: `fetch`, and a zod schema of all documented fields that keeps undocumented fields. */
+/**
+ * A client as many teams write it: `fetch`, and a zod schema of all documented fields that keeps undocumented fields.
+ */
 import { z } from "zod"
 import { pageSize } from "../harness/PageServer.ts"
 import { addRecords, emptyResult, type Workload } from "../harness/WorkloadResult.ts"

@@ -8,11 +8,10 @@ import { pageSize } from "../harness/PageServer.ts"
 import { addRecords, emptyResult, type Workload } from "../harness/WorkloadResult.ts"
 import { serviceAt } from "./service.ts"
 
-/** Makes a runtime with a `PaymentsApi` that reads from this base address. */
 const runtimeOf = (url: string, client: Layer.Layer<HttpClient.HttpClient>) =>
   ManagedRuntime.make(serviceAt(url, client))
 
-/** Makes a workload that reads with this client. All its runs against the same address use the same runtime. */
+/** All runs of the workload against the same address use the same runtime. */
 const workload = (
   client: Layer.Layer<HttpClient.HttpClient>,
   read: (api: PaymentsApi["Service"]) => Effect.Effect<ReturnType<typeof emptyResult>, unknown>

@@ -3,7 +3,7 @@ import { PaymentsApi, PaymentsConfig } from "@payments/core"
 import { Effect, Layer, Redacted } from "effect"
 import type { HttpClient } from "effect/http"
 
-/** Makes the service with this client. Long lists repeat their pages, so the limit on repeated pages is off. */
+/** Long lists repeat their pages, so the limit on repeated pages is off. */
 export const serviceAt = <E>(url: string, client: Layer.Layer<HttpClient.HttpClient, E>) =>
   PaymentsApi.layer.pipe(
     Layer.provide(client),

@@ -15,7 +15,7 @@ const pageServer = () => import("../harness/PageServer.ts")
 const paymentsApi = () => import("./paymentsApi.ts")
 const sandboxServer = () => import("./SandboxServer.ts")
 
-/** Returns the bytes that this process has written to the disk so far; 0 on systems other than Linux. */
+/** What this process has written to the disk so far; 0 on systems other than Linux. */
 const writtenBytes = (): number => {
   const io = process.platform === "linux" ? readFileSync("/proc/self/io", "utf8") : ""
   return Number(/^write_bytes: (\d+)$/m.exec(io)?.[1] ?? 0)
@@ -31,10 +31,9 @@ const timed = async (work: () => Promise<WorkloadResult>) => {
   return { ...result, ms, peakRss: peakRss(), written: writtenBytes() - before }
 }
 
-/** What a task that reads or copies a list returns: what it read, its time, and the bytes that it wrote to the disk. */
+/** What a task read, its time, and the bytes that it wrote to the disk. */
 export type Timed = Awaited<ReturnType<typeof timed>>
 
-/** The tasks. */
 export const tasks = {
   /** Starts a server with a list of this length, and returns its base address. */
   listen: async (records: number) => (await pageServer()).listen(records),
