@@ -4,10 +4,10 @@ import { once } from "node:events"
 import { join } from "node:path"
 import { spawn } from "./TestProcess.ts"
 
-/** Returns the path of a module of the package as a string literal, for an import in a script. */
+/** Returns the path of the module as a string literal, for an import in a script. */
 export const moduleOf = (name: string): string => JSON.stringify(join(import.meta.dirname, "../../copy/src", name))
 
-/** Starts a script and waits for its first line of output. The child is killed when the scope closes. */
+/** Waits for the first line of output. The child is killed when the scope closes. */
 export const startChild = (script: string) =>
   Effect.acquireRelease(
     Effect.promise(async () => {

@@ -5,8 +5,8 @@ import { join } from "node:path"
 const root = join(import.meta.dirname, "../../..")
 
 /**
- * Copies packages, such as `packages/core`, into a folder. The copies import each other, so all that one of them imports must be among
- * them. Their other dependencies are those of this repository.
+ * Copies packages, such as `packages/core`, into a folder. The copies import each other, so all that one of them
+ * imports must be among them. Their other dependencies are those of this repository.
  */
 export const copySources = (folder: string, packages: ReadonlyArray<string>): void => {
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"))

@@ -6,8 +6,8 @@ import { pageOf, scriptedServer } from "./ScriptedServer.ts"
 export const recordsPerList = 250
 
 /**
- * Serves the lists of merchant `a`, and from `exchange` on, or after a number of requests, those of `b`. The ids of records
- * begin with the name of their merchant.
+ * Serves the lists of merchant `a`, and from `exchange` on, or after a number of requests, those of `b`. The ids of
+ * records begin with the name of their merchant.
  */
 export const exchangedService = Effect.gen(function*() {
   let merchant = "a"

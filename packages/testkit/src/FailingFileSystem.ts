@@ -1,7 +1,9 @@
 /** A file system in which one call fails. */
 import { Effect, FileSystem, Layer, PlatformError } from "effect"
 
-/** The number of the failing call; with `lasting`, all later calls fail too. A failing write writes half of its bytes. */
+/**
+ * The call with this number fails; with `lasting`, all later calls fail too. A failing write writes half of its bytes.
+ */
 export class Fault {
   readonly call: number
   readonly lasting: boolean
@@ -25,7 +27,7 @@ export class Fault {
   }
 }
 
-/** Adds the fault to a file system. It counts only the calls that the sink makes. */
+/** Counts only the calls that the sink makes. */
 export const layerFailing = (fault: Fault): Layer.Layer<FileSystem.FileSystem, never, FileSystem.FileSystem> =>
   Layer.effect(
     FileSystem.FileSystem,

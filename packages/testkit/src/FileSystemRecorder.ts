@@ -9,7 +9,7 @@ export type Call =
   | { readonly call: "write" | "sync"; readonly file: string }
   | { readonly call: "rename"; readonly file: string; readonly to: string }
 
-/** A file system that records every call that creates, writes, syncs or renames a file. */
+/** Records every call that creates, writes, syncs or renames a file. */
 export const recording = (calls: Array<Call>): Layer.Layer<FileSystem.FileSystem, never, FileSystem.FileSystem> =>
   Layer.effect(
     FileSystem.FileSystem,
@@ -39,7 +39,7 @@ export const recording = (calls: Array<Call>): Layer.Layer<FileSystem.FileSystem
   )
 
 /**
- * Asserts that each file is synced after its last write and before it is renamed, and that its folder is synced after the
+ * Asserts that each file is synced after its last write and before it is renamed. Its folder must be synced after the
  * file is created or renamed. All of that must be done before a `.new` file is renamed to a name that readers use.
  */
 export const assertDurable = (calls: ReadonlyArray<Call>): void => {

@@ -31,7 +31,7 @@ const invoices: ReadonlyArray<Invoice> = Array.from({ length: 60 }, (_, index) =
 
 const ids = (records: ReadonlyArray<{ readonly id: string }>) => records.map(({ id }) => id)
 
-/** Defines the suite. `layer` returns the implementation over the given lists. */
+/** `layer` returns the implementation over the given lists. */
 export const suite = (name: string, layer: (lists: TestLists) => Layer.Layer<PaymentsApi, unknown>) => {
   const over = <A, E>(lists: TestLists, use: (api: PaymentsApi["Service"]) => Effect.Effect<A, E>) =>
     PaymentsApi.use(use).pipe(Effect.provide(layer(lists)))

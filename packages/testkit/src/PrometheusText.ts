@@ -1,14 +1,13 @@
 /** Reads Prometheus' text format, version 0.0.4, and fails on anything that the format does not allow. */
 import { assert } from "@effect/vitest"
 
-/** A line with a value. */
 export interface Sample {
   readonly name: string
   readonly labels: Readonly<Record<string, string>>
   readonly value: number
 }
 
-/** The samples of a metric, with those of its buckets, sum and count. */
+/** Includes the samples of its buckets, sum and count. */
 export interface Family {
   readonly type: string
   readonly help: string
@@ -17,7 +16,6 @@ export interface Family {
 
 const escapes: Readonly<Record<string, string>> = { "\\\\": "\\", "\\\"": "\"", "\\n": "\n" }
 
-/** Returns the metrics by name. */
 export const parsePrometheus = (text: string): ReadonlyMap<string, Family> => {
   assert.isTrue(text.endsWith("\n"), "the last line has no end")
   const families = new Map<string, { type: string; help: string; samples: Array<Sample> }>()

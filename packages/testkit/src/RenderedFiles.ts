@@ -12,15 +12,14 @@ import { join } from "node:path"
 import { gunzipSync, zstdDecompressSync } from "node:zlib"
 import type { StoredRow } from "./postgres/StoredRow.ts"
 
-/** A row of a table. */
 export type Cells = Readonly<Record<string, unknown>>
 
 export const manifestOf = (folder: string): Manifest =>
   Schema.decodeSync(Schema.fromJsonString(Manifest))(readFileSync(join(folder, "manifest.json"), "utf8"))
 
 /**
- * Reads the rows of a CSV file by column. An empty field is null, `""` is empty text. Two libraries that end a row at every
- * unquoted CR, LF or CRLF must return the same rows.
+ * Reads the rows by column. An empty field is null, `""` is empty text. Two libraries that end a row at every unquoted
+ * CR, LF or CRLF must return the same rows.
  */
 export const readCsv = (bytes: Uint8Array | string): ReadonlyArray<Cells> => {
   const text = Buffer.from(bytes).toString("utf8")
@@ -34,7 +33,6 @@ export const readCsv = (bytes: Uint8Array | string): ReadonlyArray<Cells> => {
   })
 }
 
-/** The rows of a Parquet file by column. */
 export const readParquet = (bytes: Uint8Array): Promise<ReadonlyArray<Cells>> =>
   parquetReadObjects({
     file: Uint8Array.from(bytes).buffer,
@@ -43,7 +41,7 @@ export const readParquet = (bytes: Uint8Array): Promise<ReadonlyArray<Cells>> =>
     parsers: { stringFromBytes: (text) => Buffer.from(text).toString("utf8") }
   })
 
-/** Reads a file and checks its digest, size and count against the manifest. NDJSON has only the column `raw`. */
+/** Checks the file's digest, size and count against the manifest. NDJSON has only the column `raw`. */
 const readFile = async (
   folder: string,
   { compress, format }: Manifest["lists"][string],

@@ -6,10 +6,8 @@ export const isLongRun = process.env["PAYMENTS_CRASH"] === "1"
 
 const given = Number(process.env["PAYMENTS_SEED"])
 
-/** The seed of this run. */
 export const seed = Number.isSafeInteger(given) && given > 0 ? given : Date.now() % 1_000_000_000
 
-/** A sequence of pseudorandom choices. */
 export interface Dice {
   /** Returns a whole number from 0 to below `end`. */
   readonly below: (end: number) => number
@@ -18,7 +16,7 @@ export interface Dice {
   readonly pick: <A>(from: ReadonlyArray<A>) => A
 }
 
-/** Returns a sequence of choices. Equal arguments, such as a seed and the name of a test, return equal sequences. */
+/** Equal arguments, such as a seed and the name of a test, give equal sequences. */
 export const diceOf = (...parts: ReadonlyArray<number | string>): Dice => {
   let count = 0
   const next = () => fraction(...parts, ++count)

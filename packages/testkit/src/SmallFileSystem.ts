@@ -11,8 +11,8 @@ const mount = (...args: ReadonlyArray<string>) => {
 }
 
 /**
- * Mounts a file system of the given size. Returns its folder, and functions to enlarge it, to fill it except for some space,
- * and to free that space. If mounting fails, prints why and returns undefined.
+ * Mounts a file system of the given size. Returns its folder, and functions to enlarge it, to fill it except for some
+ * space, and to free that space. If mounting fails, prints why and returns undefined.
  */
 export const smallFileSystem = (kibibytes: number) =>
   Effect.gen(function*() {

@@ -2,14 +2,13 @@
 import type { Lists } from "@payments/core"
 import { Schema } from "effect"
 
-/** Returns the list without a field, or without a field of an embedded object (`customerDetails.email`). */
+/** A path is a field, or a field of an embedded object (`customerDetails.email`). */
 export const without = (list: Lists.AnyList, ...paths: ReadonlyArray<string>): Lists.AnyList => {
   const record = paths.reduce(withoutPath, list.record as Struct) // every record is a struct
   // Destinations use only a list's name, label and fields, which have the same type for every list.
   return { ...list, record } as unknown as Lists.AnyList
 }
 
-/** Returns the list with one more text field. */
 export const withText = (list: Lists.AnyList, name: string): Lists.AnyList => {
   const record = Schema.Struct({ ...list.record.fields, [name]: Schema.optionalKey(Schema.NullOr(Schema.String)) })
   // As above.

@@ -2,7 +2,6 @@
 import { Effect, type Scope } from "effect"
 import { connect, createServer, type Socket } from "node:net"
 
-/** A running proxy. */
 export interface TcpGate {
   readonly port: number
   /** Passes connections to the server on that port. */
@@ -13,11 +12,10 @@ export interface TcpGate {
   readonly stall: Effect.Effect<void>
   /** Stalls, as {@link stall} does, at the first chunk that contains the text. */
   readonly stallAt: (text: string) => Effect.Effect<void>
-  /** The number of dropped chunks. */
   readonly droppedChunks: Effect.Effect<number>
 }
 
-/** Starts a proxy on the port, until the scope closes. It refuses connections until it is opened. */
+/** Runs until the scope closes. It refuses connections until it is opened. */
 export const makeTcpGate = (port: number): Effect.Effect<TcpGate, never, Scope.Scope> =>
   Effect.gen(function*() {
     const sockets = new Set<Socket>()

@@ -1,7 +1,7 @@
 /**
- * Starts the processes of tests. A process inherits nothing of the machine that changes what it does: no terminal, no home
- * folder with settings, no locale. It gets {@link environment} with the variables that the test gives. Tests start processes
- * only with these functions; `TestProcess.test.ts` checks that.
+ * Starts the processes of tests. A process inherits nothing of the machine that changes what it does: no terminal, no
+ * home folder with settings, no locale. It gets {@link environment} with the variables that the test gives. Tests start
+ * processes only with these functions; `TestProcess.test.ts` checks that.
  */
 import * as processes from "node:child_process"
 import { promisify } from "node:util"
@@ -26,7 +26,6 @@ export const removeMachineVariables = (): void => {
   }
 }
 
-/** The options of all functions that start a process. */
 interface Options {
   readonly env?: NodeJS.ProcessEnv | undefined
 }
@@ -34,7 +33,7 @@ interface Options {
 const isOptions = (argument: unknown): argument is Options =>
   typeof argument === "object" && argument !== null && !Array.isArray(argument)
 
-/** Returns the arguments of a function of `node:child_process`, with {@link environment} in their options. */
+/** Adds {@link environment} to the options in the arguments of a function of `node:child_process`. */
 const withEnvironment = (args: ReadonlyArray<unknown>): Array<unknown> => {
   const index = args.findIndex(isOptions)
   const given = args[index]

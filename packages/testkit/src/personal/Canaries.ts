@@ -1,7 +1,8 @@
 /**
- * A service whose records have canaries, and a search for them. A canary is a text that occurs nowhere else. It stands in every
- * documented field and in undocumented fields: nested, in arrays, in escaped spelling, under repeated names, in values of a wrong
- * type, in records without an id, in records that nest too deep, and in texts that are longer than a page of a database.
+ * A service whose records have canaries, and a search for them. A canary is a text that occurs nowhere else. It stands
+ * in every documented field and in undocumented fields: nested, in arrays, in escaped spelling and under repeated
+ * names. It also stands in values of a wrong type, in records without an id, and in records that nest too deep. Some
+ * texts with canaries are longer than a page of a database.
  */
 import { Lists } from "@payments/core"
 import { readdirSync, readFileSync } from "node:fs"
@@ -64,7 +65,7 @@ export const makeCanaries = (dice: Dice): Canaries => {
 /** The id of a payout request of the erased person that names no person in a documented field. */
 export const soloId = "payout-requests-erased-solo"
 
-/** What an erasure of the person is asked for. */
+/** What an erasure of the person gets as its arguments. */
 export const criteriaOf = (canaries: Canaries, person: Person) => ({
   customerId: canaries.of(person, "person", "customerId"),
   documentNumber: canaries.of(person, "person", "documentNumber")
@@ -86,13 +87,13 @@ const shapes = [
 ] as const
 type Shape = typeof shapes[number]
 
-/** Returns the text of a string. With `escaped`, all characters are spelled as escapes (RFC 8259 §7). */
+/** With `escaped`, all characters are spelled as escapes (RFC 8259 §7). */
 const stringText = (value: string, escaped: boolean): string =>
   escaped
     ? `"${value.split("").map((one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`).join("")}"`
     : JSON.stringify(value)
 
-/** Returns the records of a person in a list. `version` is the number of the scan that reads them, from 1. */
+/** `version` is the number of the scan that reads the records, from 1. */
 const recordsOf = (canaries: Canaries, list: Lists.AnyList, person: Person, version: number): ReadonlyArray<string> =>
   shapes.flatMap((shape) => {
     const isHere = shape === "gone" ? version === 1 : shape === "solo" ? list.name === "payoutRequests" : true
@@ -156,10 +157,10 @@ const recordOf = ({ canaries, list, person, shape, version }: {
   return `{${members.join(",")}}`
 }
 
-/** Returns a text that needs several pages of a database, with canaries in it. */
+/** The text needs several pages of a database. */
 const longText = (canary: string): string => `${"x".repeat(1500)}${canary}${"y".repeat(3000)}${canary}`
 
-/** Records that name nobody: many enough that lists have several pages. */
+/** Records that name nobody: enough that lists have several pages. */
 const othersOf = (list: Lists.AnyList, count: number): ReadonlyArray<string> =>
   Array.from({ length: count }, (_, index) => {
     const id = `${list.label}-${index}`
@@ -177,15 +178,14 @@ const looseRecords = (canaries: Canaries, list: Lists.AnyList): ReadonlyArray<st
   JSON.stringify([canaries.of("other", "person", `${list.label} array`)])
 ]
 
-/** A running service. */
 export interface CanaryService {
   readonly url: string
-  /** Serves the records of another version. */
+  /** Serves the records of that version. */
   readonly serve: (version: number) => void
   readonly close: () => void
 }
 
-/** Starts the service. `others` is the number of records of each list that have no canary. */
+/** `others` is the number of records of each list that have no canary. */
 export const startCanaryService = (canaries: Canaries, others: number): Promise<CanaryService> => {
   const textsOf = (version: number) =>
     Lists.map((list) => [
@@ -218,7 +218,7 @@ export const startCanaryService = (canaries: Canaries, others: number): Promise<
   })
 }
 
-/** Returns the forms in which bytes may contain the text. */
+/** The forms in which bytes may contain the text. */
 const formsOf = (text: string): ReadonlyArray<Buffer> => {
   const bytes = Buffer.from(text)
   const hex = bytes.toString("hex")
@@ -244,7 +244,7 @@ export interface Wanted {
   readonly place: Place
 }
 
-/** Returns a function that says where bytes with a name contain these canaries, in any form. */
+/** The function says where bytes with a name contain these canaries, in any form. */
 export const makeSearch = (canaries: Canaries, wanted: ReadonlyArray<Wanted>) => {
   const forms = wanted.flatMap(({ person, place }) => {
     const prefix = canaries.prefixOf(person, place)
@@ -264,7 +264,7 @@ export const makeSearch = (canaries: Canaries, wanted: ReadonlyArray<Wanted>) =>
     })
 }
 
-/** Returns the bytes, and what they contain in gzip or zstd. */
+/** The bytes, and what they contain in gzip or zstd. */
 const layersOf = (bytes: Buffer): ReadonlyArray<Buffer> => {
   const layers = [bytes]
   for (let at = bytes.indexOf(gzipMagic); at !== -1; at = bytes.indexOf(gzipMagic, at + 1)) {
@@ -287,7 +287,7 @@ const decompressed = (decompress: () => Buffer): Buffer | undefined => {
   }
 }
 
-/** Returns the bytes of all files of a folder by their relative path, except those in folders of these names. */
+/** Returns the bytes by relative path. Leaves out folders of the names in `except`. */
 export const filesIn = (folder: string, except: ReadonlyArray<string> = []): ReadonlyArray<readonly [string, Buffer]> =>
   readdirSync(folder, { withFileTypes: true }).flatMap((entry): ReadonlyArray<readonly [string, Buffer]> => {
     const path = join(folder, entry.name)
@@ -298,7 +298,7 @@ export const filesIn = (folder: string, except: ReadonlyArray<string> = []): Rea
     return entry.isFile() ? [[entry.name, readFileSync(path)]] : []
   })
 
-/** Returns the canaries that the bytes contain unchanged. */
+/** Finds canaries that the bytes contain unchanged. */
 export const canariesIn = (canaries: Canaries, contents: ReadonlyArray<Buffer>): ReadonlySet<string> => {
   const prefixes = persons.flatMap((
     person

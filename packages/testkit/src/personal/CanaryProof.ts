@@ -1,6 +1,6 @@
 /**
- * Proves that canaries leave no byte behind: runs the built program over a {@link CanaryService}, and searches every file that
- * the runs have made. A proof first asserts that the canaries are found where nothing removes them.
+ * Proves that canaries leave no byte behind: runs the built program over a {@link CanaryService}, and searches every
+ * file that the runs have made. A proof first asserts that the canaries are found where nothing removes them.
  */
 // oxlint-disable no-await-in-loop -- the runs of a proof follow one another
 import { Lists } from "@payments/core"
@@ -23,25 +23,23 @@ import {
 /** The bytes of files and of other contents, by name. */
 export type Contents = ReadonlyArray<readonly [name: string, bytes: Buffer]>
 
-/** A destination of a proof. */
 export interface CanaryDestination {
   /** The value of `--to` and `--from`. */
   readonly to: string
-  /** Returns everything that it has on disk. */
+  /** Everything that the destination has on disk. */
   readonly contents: () => Promise<Contents>
   /** Returns a copy with this name. No program may use the destination meanwhile. */
   readonly copy: (name: string) => Promise<CanaryDestination>
   readonly remove: () => Promise<void>
 }
 
-/** A kind of destination. */
 export interface CanaryKind {
   readonly name: string
   /** Returns a new, empty destination. */
   readonly open: (name: string) => Promise<CanaryDestination>
 }
 
-/** Returns a kind of destination in folders. `urlOf` returns the URL of the destination in a folder. */
+/** `urlOf` returns the URL of the destination in a folder. */
 export const folderKind = (root: string, name: string, urlOf: (folder: string) => string): CanaryKind => {
   const open = (id: string): Promise<CanaryDestination> => {
     const folder = join(root, `${name}-${id}`)
@@ -67,7 +65,6 @@ export const folderKinds = (root: string): ReadonlyArray<CanaryKind> => [
   )
 ]
 
-/** The result of a run. */
 interface Run {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
@@ -75,7 +72,6 @@ interface Run {
   readonly stderr: string
 }
 
-/** What a proof needs. */
 export interface CanarySetting {
   /** The built program. */
   readonly program: string
@@ -120,7 +116,7 @@ export class CanaryProof {
     mkdirSync(this.#temporary, { recursive: true })
   }
 
-  /** Runs `payments`. With `killAfterMs`, kills it after that time. */
+  /** With `killAfterMs`, kills the program after that time. */
   async run(
     args: ReadonlyArray<string>,
     env: Environment = {},
@@ -155,7 +151,7 @@ export class CanaryProof {
     return { code, signal, stdout: stdout.toString("utf8"), stderr: stderr.toString("utf8") }
   }
 
-  /** Runs `payments`, and fails unless it succeeds. */
+  /** Fails unless the run succeeds. */
   async succeed(
     args: ReadonlyArray<string>,
     env?: Environment,
@@ -188,7 +184,10 @@ export class CanaryProof {
     for (const one of wanted) assert.notDeepEqual(await this.find(destination, [one]), [], `${one.person} ${when}`)
   }
 
-  /** Fills a destination with every canary of three versions of the service, and checks that they are there. Returns how many. */
+  /**
+   * Fills a destination with every canary of three versions of the service, and checks that they are there. Returns how
+   * many.
+   */
   async fill(destination: CanaryDestination): Promise<number> {
     for (const version of [1, 2, 3]) await this.export(destination, {}, version)
     const contents = await destination.contents()
@@ -269,7 +268,6 @@ export class CanaryProof {
     })
   }
 
-  /** Runs a command that prints JSON. */
   async #json(args: ReadonlyArray<string>, env?: Environment): Promise<unknown> {
     const { code, stderr, stdout } = await this.run([...args, "--format", "json"], env)
     assert.equal(code, 0, `payments ${args[0]}: ${stderr}`)
@@ -322,9 +320,10 @@ export class CanaryProof {
 }
 
 /**
- * The runs of a command that is killed. The first copy of the destination has no kill. In each further copy, the command is
- * killed at a random moment and then run again, until so many runs were killed. Each copy is checked. The last one, and every tenth one, is checked again after
- * three more scans, because the service returns all records again.
+ * The runs of a command that is killed. The first copy of the destination has no kill. In each further copy, the
+ * command is killed at a random moment and then run again, until so many runs were killed. Each copy is checked. The
+ * last one, and every tenth one, is checked again after three more scans, because the service returns all records
+ * again.
  */
 export interface KilledRuns {
   readonly kills: number

@@ -2,13 +2,12 @@
 import forge from "node-forge"
 import { generateKeyPairSync, randomBytes } from "node:crypto"
 
-/** A key and its certificate, as PEM. */
+/** Both are PEM. */
 export interface KeyAndCertificate {
   readonly key: string
   readonly certificate: string
 }
 
-/** A certificate authority. */
 export interface Authority {
   /** The authority's own certificate, as PEM. */
   readonly certificate: string
@@ -16,7 +15,7 @@ export interface Authority {
   readonly certify: (address: string) => KeyAndCertificate
 }
 
-/** Makes an authority that is valid for a day. */
+/** The authority is valid for a day. */
 export const makeAuthority = (name: string): Authority => {
   const own = keys()
   const issuer = [{ name: "commonName", value: name }]
@@ -54,7 +53,7 @@ export const makeSelfSigned = (address: string): KeyAndCertificate => {
   }
 }
 
-/** Makes a key pair with Node, which is faster than node-forge. */
+/** Node is faster than node-forge. */
 const keys = () => {
   const { privateKey, publicKey } = generateKeyPairSync("rsa", {
     modulusLength: 2048,

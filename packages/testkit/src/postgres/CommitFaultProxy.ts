@@ -13,13 +13,12 @@ export type CommitAction =
   /** Drops it, and keeps both connections open. */
   | "stall"
 
-/** A running proxy. */
 export interface CommitFaultProxy {
   readonly port: number
   readonly close: () => Promise<void>
 }
 
-/** Starts a proxy before the server on a port of this machine. */
+/** The server is on that port of this machine. */
 export const startProxy = (target: number, decide: () => CommitAction): Promise<CommitFaultProxy> => {
   const sockets = new Set<Socket>()
   const server = createServer((client) => {

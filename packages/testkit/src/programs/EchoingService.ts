@@ -15,8 +15,8 @@ export const canary = {
 export const harmlessField = "routingHint"
 
 /**
- * Starts the service and returns the environment of its client. The payout requests have undocumented fields whose names are
- * secrets. The payin sources end with an error response. The invoices end with an HTML page.
+ * Returns the environment of the client. The payout requests have undocumented fields whose names are secrets. The
+ * payin sources end with an error response. The invoices end with an HTML page.
  */
 export const echoingEnv = Effect.map(
   scriptedServer((request, response) => {

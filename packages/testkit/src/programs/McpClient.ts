@@ -22,17 +22,19 @@ export type Answer = typeof Answer.Type
 
 const Content = Schema.Array(Schema.Struct({ type: Schema.Literal("text"), text: Schema.String }))
 
-/** The arguments of a call. */
 export type Arguments = Readonly<Record<string, unknown>>
 
-/** Starts `payments mcp` with these arguments, after a command of the shell, and connects to it. Closing the scope ends both. */
+/**
+ * Starts `payments mcp` with these arguments, after a command of the shell, and connects to it. Closing the scope ends
+ * both.
+ */
 export const connect = (
   args: ReadonlyArray<string>,
   env: Readonly<Record<string, string>> = {},
   before = "true",
   { program = [node, binary], version }: {
     readonly program?: readonly [node: string, launcher: string]
-    /** The version of the protocol that the client asks for; by default its newest. */
+    /** The version of the protocol that the client requests; by default its newest. */
     readonly version?: string
   } = {}
 ) =>
@@ -64,7 +66,6 @@ export const connect = (
     ({ client }) => Effect.promise(() => client.close())
   ).pipe(Effect.map((connected) => ({ ...connected, ...callsOf(connected.client) })))
 
-/** A connection to the program. */
 export type Connection = Effect.Success<ReturnType<typeof connect>>
 
 const callsOf = (client: Client) => {
@@ -73,7 +74,7 @@ const callsOf = (client: Client) => {
     return { isError: isError === true, structuredContent, texts: Schema.decodeUnknownSync(Content)(content) }
   }
   return {
-    /** Calls a tool and returns everything that it answers as one text, without what differs from call to call. */
+    /** Returns everything that the tool answers as one text, without what differs from call to call. */
     textOf: async (tool: string, given: Arguments) => {
       const { isError, structuredContent, texts } = await result(tool, given)
       return {
@@ -82,7 +83,7 @@ const callsOf = (client: Client) => {
           .replaceAll(/data-[0-9a-f]{24}/g, "MARK").replaceAll(/(?<="ageSeconds":)\d+/g, "AGE")
       }
     },
-    /** Calls a tool, checks what every answer promises, and returns the answer. */
+    /** Checks what every answer promises, and returns the answer. */
     call: async (tool: string, given: Arguments): Promise<Answer> => {
       const { isError, structuredContent, texts } = await result(tool, given)
       assert.isFalse(isError, texts[0]?.text)

@@ -60,7 +60,6 @@ const targetIn = (server: PostgresServer): Target => {
   }
 }
 
-/** PostgreSQL as a kind of destination. */
 export const postgres: DestinationKind = {
   name: "postgres",
   isInShortRun: true,

@@ -16,7 +16,6 @@ export const binary = join(import.meta.dirname, "../../../../apps/cli/dist/payme
 /** The Node that runs the built program. */
 export const node = process.execPath
 
-/** The result of a run. */
 export interface RunResult {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
@@ -24,7 +23,6 @@ export interface RunResult {
   readonly stderr: string
 }
 
-/** The options of a run. */
 export interface RunOptions {
   readonly env?: Readonly<Record<string, string>> | undefined
   readonly cwd?: string | undefined
@@ -34,7 +32,7 @@ export interface RunOptions {
   readonly interruptWhen?: (() => boolean) | undefined
 }
 
-/** Runs any program. Its environment is `PATH` and the given variables. */
+/** The environment is `PATH` and the given variables. */
 export const runProgram = (
   program: string,
   args: ReadonlyArray<string>,
@@ -74,19 +72,18 @@ export const runProgram = (
     return Effect.sync(() => child.kill("SIGKILL"))
   })
 
-/** Runs `payments`. */
 export const payments = (args: ReadonlyArray<string>, options?: RunOptions) =>
   runProgram(node, [binary, ...args], options)
 
-/** A temporary folder. Closing the scope removes it. */
+/** Closing the scope removes the folder. */
 export const temporaryFolder = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "payments-"))),
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
 )
 
 /**
- * Starts a sandbox on a free port and returns the environment of its clients. Closing the scope stops it. By default some of its
- * text is hostile.
+ * Starts a sandbox on a free port and returns the environment of its clients. Closing the scope stops it. By default
+ * some of its text is hostile.
  */
 export const sandboxEnv = (options: SandboxOptions = {}) =>
   Effect.map(Layer.build(Sandbox.layer({ hostileText: 0.02, ...options })), (context) => ({
@@ -94,7 +91,6 @@ export const sandboxEnv = (options: SandboxOptions = {}) =>
     PAYMENTS_API_KEY: "sandbox_test"
   }))
 
-/** The labels of the lists. */
 export const labels: ReadonlyArray<string> = Lists.all.map(({ label }) => label)
 
 /** The tables of all lists in a database. */

@@ -5,7 +5,7 @@ import { layerTest } from "@payments/core/testing"
 import { records, Sandbox } from "@payments/sandbox"
 import { Effect, Layer } from "effect"
 
-/** Records in each list of each service. */
+/** The number of records in each list. */
 export const size = 120
 const hostileText = 0.1
 
@@ -16,7 +16,7 @@ const generated = ({ name }: Lists.AnyList) => {
 
 const configured = (url: string) => Layer.effect(PaymentsConfig, Sandbox.config(url, "sandbox seed 1"))
 
-/** The services. All of them serve the same records. */
+/** All services serve the same records. */
 export const services: ReadonlyArray<readonly [name: string, api: Layer.Layer<PaymentsApi>]> = [
   [
     "layerTest",

@@ -7,17 +7,19 @@ export interface Target {
   readonly to: string
   /** Additional environment variables of the program. */
   readonly env: Readonly<Record<string, string>>
-  /** The scan and the page at which a scan of payout requests was interrupted; undefined if none was. Read after each kill. */
+  /**
+   * The scan and the page at which a scan of payout requests was interrupted; undefined if none was. Read after each
+   * kill.
+   */
   readonly interruptedAt: Effect.Effect<string | undefined>
   /** The texts of the payout requests in the destination. */
   readonly texts: Effect.Effect<ReadonlyArray<string>>
   /** Deletes a record or truncates a rendered file, without using the program. */
   readonly damage: Effect.Effect<void>
-  /** Checks the destination in another process while the effect runs. Fails if the reader sees an inconsistency. */
+  /** Another process checks the destination while the effect runs. Fails if that sees an inconsistency. */
   readonly whileReading: <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 
-/** A kind of destination. */
 export interface DestinationKind {
   readonly name: string
   /** Whether the short test run includes it. */

@@ -1,7 +1,7 @@
 /**
- * Reads a destination repeatedly while another process writes it: `node reader.ts sqlite FILE` or `node reader.ts files FOLDER`.
- * Prints a line when it begins. On SIGTERM it prints a line of JSON and ends: how often it read the destination (`polls`),
- * and which inconsistencies it saw (`problems`).
+ * Reads a destination repeatedly while another process writes it: `node reader.ts sqlite FILE` or `node reader.ts files
+ * FOLDER`. Prints a line when it begins. On SIGTERM it prints a line of JSON and ends: how often it read the
+ * destination (`polls`), and which inconsistencies it saw (`problems`).
  */
 import { createHash } from "node:crypto"
 import { readFileSync } from "node:fs"
@@ -14,7 +14,7 @@ let polls = 0
 
 const tables = { "payout-requests": "payout_requests", "payin-sources": "payin_sources", invoices: "invoices" }
 
-/** Checks in one snapshot that the numbers of rows and of insert changes equal those that the scans count. */
+/** In one snapshot, the numbers of rows and of insert changes must equal those that the scans count. */
 const readDatabase = (): void => {
   let db: DatabaseSync
   try {
@@ -61,7 +61,7 @@ interface ManifestFile {
 /** The text of the last manifest whose files were correct. */
 let checked = ""
 
-/** Checks that each file in the manifest exists and has the size and the digest of the manifest. */
+/** Each file in the manifest must exist and have the size and the digest of the manifest. */
 const readFiles = (): void => {
   let text: string
   try {

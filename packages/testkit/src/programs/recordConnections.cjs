@@ -1,5 +1,5 @@
-// Loaded before a program (`node --require`). Appends the address of every connection, and every name that is looked up, to the
-// file CONNECTIONS.
+// Loaded before a program (`node --require`). Appends the address of every connection, and every name that is looked
+// up, to the file CONNECTIONS.
 const { appendFileSync } = require("node:fs")
 const { Socket } = require("node:net")
 const dgram = require("node:dgram")
