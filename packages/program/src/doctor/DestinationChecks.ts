@@ -50,6 +50,7 @@ export const checkState = (
     )
   )
 
+/** Checks whether an export could write into the destination. */
 export const checkWritable = (to: Destination.StoredDestination): Effect.Effect<Finding> => {
   const name = "writable"
   const { place, shown } = Destination.operations(to)

@@ -5,6 +5,7 @@ import { Duration, Effect } from "effect"
 import { exitCodeOf, requestRows } from "../outcome/ErrorTable.ts"
 import { ExitCode } from "../outcome/ExitCode.ts"
 
+/** The result of a check. It contains no key, no filter value and no data of a record. */
 export interface Finding {
   /** What was checked, such as `tls` or `invoices contract`. */
   readonly check: string

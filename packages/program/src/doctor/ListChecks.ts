@@ -13,12 +13,14 @@ type Operation = ListOperation<{ readonly id: string }, object>
 
 type FirstPage = Result.Result<Page<{ readonly id: string }>, PaymentsError>
 
+/** Reads the first record of a list. */
 export const readFirst = (api: PaymentsApi["Service"], list: Lists.AnyList): Effect.Effect<FirstPage> =>
   Effect.suspend(() => {
     const operation: Operation = api[list.name]
     return Effect.result(operation.page({ limit: 1, onBadRecord: "quarantine" }))
   })
 
+/** Checks whether the list can be read. */
 export const readable = (list: Lists.AnyList, first: FirstPage): Finding =>
   Result.isSuccess(first) ? ok(list.label, "can be read") : failedWith(list.label, first.failure)
 

@@ -11,14 +11,17 @@ import type { SourcesError } from "./SourcesError.ts"
 export type ErrorReason =
   | PaymentsError["reason"]["_tag"]
   | SinkError["reason"]["_tag"]
+  /** The arguments are invalid. */
   | "Usage"
   /** A setting of the environment or of the sources file is missing or invalid. */
   | "Configuration"
+  /** Standard output cannot be written. */
   | "Output"
   /** The run ended, but some records need attention. */
   | "Incomplete"
   /** Two things that were compared differ. */
   | "Differs"
+  /** A list is older than allowed. */
   | "Stale"
   | "Interrupted"
   | "Unexpected"

@@ -162,6 +162,7 @@ const scheduleAt = ({ cron, every }: Times = {}, timeZone = "UTC"): Schedule | u
   return parsed === undefined || Result.isFailure(parsed) ? undefined : { _tag: "Cron", cron: parsed.success }
 }
 
+/** Returns the setting of the file that an environment variable resembles. */
 export const settingOf = (variable: string): keyof SourceSettings | undefined =>
   sourceRows.find(([, row]) => row.variable === variable)?.[0]
 

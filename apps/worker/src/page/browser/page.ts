@@ -82,7 +82,7 @@ const apply = ({ build, changed, order }: Message) => {
     else morph(existing, element)
   }
   if (order !== undefined) {
-    for (const [container, ids] of Object.entries(order) as Array<[Container, ReadonlyArray<string>]>) { // keys of Message
+    for (const [container, ids] of Object.entries(order) as Array<[Container, ReadonlyArray<string>]>) { // of Message
       arrange(container, ids, added)
     }
   }
