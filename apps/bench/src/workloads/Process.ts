@@ -32,7 +32,7 @@ export class Process implements AsyncDisposable {
         throw new Error(`the process exited with code ${String(code)} during the task "${name}"`)
       })
       this.#child.send({ name, input } satisfies TaskMessage)
-      const [{ value }] = await Promise.race([response, exit]) as [{ value: Value<Name> }] // child.ts sends no other
+      const [{ value }] = await Promise.race([response, exit]) as [{ value: Value<Name> }] // child.ts sends only this
       return value
     } finally {
       abort.abort()
