@@ -63,7 +63,7 @@ const table = () => {
     "| --- | --- | --- | --- |",
     rowOf("payments", "cli"),
     rowOf("payments-worker", "worker"),
-    `| the libraries \`core\`, \`sandbox\`, \`export\` | ${libraries.length}, named in their manifests | ${
+    `| the libraries \`core\`, \`sandbox\`, \`copy\`, \`program\` | ${libraries.length}, named in their manifests | ${
       licencesOf(libraries)
     } | none |`,
     `| this workspace, with tests and tools | ${lockedPackages()}, in the lockfile | not shipped | ${built()} |`
