@@ -91,9 +91,9 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(folder, { recursive: true }))
 
-const files = readdirSync(join(core, "src"), { recursive: true, encoding: "utf8" })
-const sources = files.filter((file) => file.endsWith(".ts")).map((file) => file.slice(0, -3))
-const roomReadmes = files.filter((file) => file.endsWith("README.md")).map((file) => `src/${file}`)
+const inSource = readdirSync(join(core, "src"), { recursive: true, encoding: "utf8" })
+const sources = inSource.filter((file) => file.endsWith(".ts")).map((file) => file.slice(0, -3))
+const roomReadmes = inSource.filter((file) => file.endsWith("README.md")).map((file) => `src/${file}`)
 
 describe("the packed package", () => {
   it("contains the modules with types, maps and sources, a manifest, a readme, and nothing else", async () => {
