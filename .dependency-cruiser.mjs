@@ -4,7 +4,7 @@
  */
 
 /** The rooms of each package. A room imports only rooms before it in the list. */
-const rooms = {
+export const rooms = {
   "packages/core": ["model", "pace", "config", "http", "page", "listing", "api", "testing"],
   "packages/copy": [
     "text",
@@ -27,6 +27,7 @@ const rooms = {
     "ask"
   ],
   "packages/program": [
+    "text",
     "terminal",
     "outcome",
     "settings",

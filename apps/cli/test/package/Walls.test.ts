@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { temporaryFolder } from "@payments/testkit/Folder"
 import { spawnSync } from "@payments/testkit/TestProcess"
 import { Effect } from "effect"
-import { copyFileSync, mkdirSync, writeFileSync } from "node:fs"
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
 
 const root = join(import.meta.dirname, "../../../..")
@@ -79,7 +79,7 @@ const roomViolation = ({ from, name, to }: Rule): Violation | undefined => {
 const firstRooms: { readonly [folder: string]: string } = {
   "packages/core": "model",
   "packages/copy": "text",
-  "packages/program": "terminal",
+  "packages/program": "text",
   "packages/sandbox": "conformance",
   "apps/cli": "completions",
   "apps/worker": "state",
@@ -96,6 +96,24 @@ const importOf = ([from, to]: Violation): string => {
   const path = to.includes("/") ? relative(dirname(from), to) : to
   return `import ${JSON.stringify(/^\.|:/.test(path) ? path : `./${path}`)}\n`
 }
+
+describe("the rooms of a package", () => {
+  it("are the folders of its sources, and each has a page of at most ten lines", async () => {
+    const { rooms }: { readonly rooms: Readonly<Record<string, ReadonlyArray<string>>> } = await import(
+      join(root, config)
+    )
+    for (const [folder, list] of Object.entries(rooms)) {
+      const found = readdirSync(join(root, folder, "src"), { withFileTypes: true }).filter((entry) =>
+        entry.isDirectory() && readdirSync(join(root, folder, "src", entry.name)).length > 0
+      )
+      assert.deepStrictEqual(found.map(({ name }) => name).toSorted(), list.toSorted(), folder)
+      for (const room of list) {
+        const lines = readFileSync(join(root, folder, "src", room, "README.md"), "utf8").trimEnd().split("\n")
+        assert.isAtMost(lines.length, 10, `${folder}/src/${room}`)
+      }
+    }
+  })
+})
 
 describe("the rules about imports", () => {
   it.effect("report a violation of each of them", () =>
