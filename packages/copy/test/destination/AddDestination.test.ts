@@ -29,11 +29,12 @@ suite("drawer:NAME", {
 
 /** Adds the driver to copied sources: its file, and its entry in the file that AGENTS.md names. */
 const addDriver = (folder: string) => {
-  const [, own = "", all = ""] =
-    /\*\*a destination:\*\*.*?\sin\s+`([^`]+)\/NameDriver\.ts`,?\s+and\s+add it to `all` in\s+`([^`]+)`/s.exec(
+  const [, own = "", entries = ""] =
+    /\*\*a destination:\*\*.*?\sothers\s+in\s+`([^`]+)\/`,\s+and\s+add\s+it\s+to\s+`all`\s+in\s+its\s+`([^`]+)`/s.exec(
       readFileSync(join(root, "AGENTS.md"), "utf8")
     ) ?? []
-  assert.notStrictEqual(all, "", "AGENTS.md names no file")
+  const all = join(own, entries)
+  assert.notStrictEqual(entries, "", "AGENTS.md names no file")
   const driver = readFileSync(join(import.meta.dirname, "DrawerDriver.ts"), "utf8")
   writeFileSync(
     join(folder, own, "DrawerDriver.ts"),
