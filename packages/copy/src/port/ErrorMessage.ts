@@ -39,6 +39,10 @@ const reasons = {
   WrongSetting
 } satisfies { readonly [Tag in SinkReason["_tag"]]: new(fields: never) => Extract<SinkReason, { readonly _tag: Tag }> }
 
+/** Whether a thrown value is the reason of a failure. */
+export const isReason = (error: unknown): error is SinkReason =>
+  Object.values(reasons).some((Reason) => error instanceof Reason)
+
 /** The reason also has the fields of its class. */
 export interface ErrorMessage {
   readonly location: string

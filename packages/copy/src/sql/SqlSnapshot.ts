@@ -54,7 +54,7 @@ export const snapshotOver = (db: Sql, reader: Reader, contents: Snapshot["conten
   })
 })
 
-/** The rows that changed after a change, as they were at it. */
+/** Returns the state, at change `at`, of the rows that later changes concern. */
 const earlierRows = (
   db: Sql,
   list: Lists.AnyList,
@@ -79,7 +79,7 @@ const earlierRows = (
       })
   )
 
-/** The rows with these ids, as they were at a change. */
+/** Returns the state of the rows with these ids at change `at`. */
 const rowsAsOf = (
   db: Sql,
   list: Lists.AnyList,

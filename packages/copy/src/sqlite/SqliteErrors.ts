@@ -1,22 +1,15 @@
 /** Maps exceptions of SQLite and the file system to reasons of a `SinkError`. */
 import { denialProblem, isDenial, type PathUse } from "../filesystem/Permission.ts"
+import { isReason } from "../port/ErrorMessage.ts"
 import {
   AccessDenied,
   Damaged,
   DestinationFailed,
   DestinationMoved,
   DiskFull,
-  LeaseLost,
   Locked,
-  LogInUse,
   NotADestination,
-  OtherMerchant,
-  OtherRule,
-  OtherSource,
-  PersonalDataChanged,
-  RowsRemoved,
-  type SinkReason,
-  WrongSetting
+  type SinkReason
 } from "../port/Sink.ts"
 
 /** SQLite's primary result codes (https://sqlite.org/rescode.html). */
@@ -94,14 +87,7 @@ export const denialIn = (error: unknown, files: ReadonlyArray<PathUse>): AccessD
 
 /** Returns the reason for an exception, or undefined if no problem of the files explains it: then it is a defect. */
 export const reasonOf = (error: unknown): SinkReason | undefined => {
-  if (
-    error instanceof Locked || error instanceof LeaseLost || error instanceof DestinationMoved ||
-    error instanceof OtherSource ||
-    error instanceof PersonalDataChanged || error instanceof OtherMerchant || error instanceof NotADestination ||
-    error instanceof Damaged || error instanceof RowsRemoved || error instanceof AccessDenied ||
-    error instanceof LogInUse ||
-    error instanceof OtherRule || error instanceof WrongSetting
-  ) return error
+  if (isReason(error)) return error
   const errcode = errcodeOf(error)
   const damage = damageOf(error)
   if (damage !== undefined) return new Damaged({ problem: damage })

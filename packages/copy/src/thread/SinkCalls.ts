@@ -68,7 +68,10 @@ export const toParameter = (parameter: Parameter): unknown => {
   }
 }
 
-const isList = (value: unknown): value is Lists.AnyList => Lists.all.some((list) => list === value)
+/** A program may have opened the destination with other definitions of the lists, of the same names. */
+const isList = (value: unknown): value is Lists.AnyList =>
+  Predicate.hasProperty(value, "name") && Predicate.hasProperty(value, "filters") &&
+  Object.hasOwn(Lists.byName, String(value.name))
 
 const isBatch = (value: unknown): value is Batch =>
   Predicate.hasProperty(value, "records") && Predicate.hasProperty(value, "checkpoint")

@@ -35,6 +35,7 @@ import {
   WrongSetting
 } from "../../src/port/Sink.ts"
 import { fromBatch, toBatch, transferred } from "../../src/thread/BatchMessage.ts"
+import { fromParameter, toParameter } from "../../src/thread/SinkCalls.ts"
 import { batchOf, recordOf } from "../session/Batches.ts"
 import { suite } from "../session/SinkTest.ts"
 
@@ -205,6 +206,15 @@ describe(`messages between threads (seed ${seed})`, () => {
       send(large([{ id: "lone", text: "\ud83d", amounts: [], problem: undefined }])),
       []
     )
+  })
+
+  it("carry lists by their names, also those of other definitions", () => {
+    const parameters = [Lists.invoices, [...Lists.all], { ...Lists.invoices, title: "other" }, [], ["id"], undefined]
+    const back = parameters.map((one) => toParameter(structuredClone(fromParameter(one))))
+    assert.strictEqual(back[0], Lists.invoices)
+    assert.deepStrictEqual(back[1], [...Lists.all])
+    assert.strictEqual(back[2], Lists.invoices)
+    assert.deepStrictEqual(back.slice(3), [[], ["id"], undefined])
   })
 
   it("carry every error with all its fields", () => {
