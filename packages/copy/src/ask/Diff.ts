@@ -5,10 +5,11 @@
  */
 import { Lists, membersOf } from "@payments/core"
 import { Effect, Option, Stream } from "effect"
-import { type Column, layoutOf } from "../plan/Columns.ts"
+import { layoutOf } from "../plan/Columns.ts"
 import type { SinkError } from "../port/Sink.ts"
 import { unfilled } from "../store/Filling.ts"
-import type { ComparedBy, GroupTotal, RowContent, RowText, TotalColumns } from "../store/Snapshot.ts"
+import type { GroupTotal, RowText, TotalColumns } from "../store/Snapshot.ts"
+import { hasList } from "./ExistingColumns.ts"
 import { chunkIds, type PointInTime } from "./PointInTime.ts"
 import { advanceBoth, compareBytes, SortedRows } from "./SortedRows.ts"
 
@@ -61,9 +62,9 @@ export const comparedLists = (
 ): Effect.Effect<ReadonlyArray<Lists.AnyList>, SinkError> =>
   Effect.filter(lists, (list) => Effect.zipWith(hasList(a, list), hasList(b, list), (inA, inB) => inA || inB))
 
-/** A destination of an earlier version may lack the table of a list. */
-const hasList = (side: PointInTime, list: Lists.AnyList): Effect.Effect<boolean, SinkError> =>
-  Effect.map(side.columns(list), (columns) => columns.length > 0)
+/** Returns what a side has of a list, or `none` if it lacks the list. */
+const ofList = <A>(side: PointInTime, list: Lists.AnyList, found: Effect.Effect<A, SinkError>, none: A) =>
+  Effect.flatMap(hasList(side, list), (has) => has ? found : Effect.succeed(none))
 
 /** The totals of a list that differ. */
 export interface ComparedTotals {
@@ -80,11 +81,7 @@ export const totalDifferences = Effect.fnUntraced(function*(
   list: Lists.AnyList
 ): Effect.fn.Return<ComparedTotals, SinkError> {
   const columns = yield* totalColumns([a, b], list)
-  const totalsOf = (side: PointInTime) =>
-    Effect.flatMap(
-      hasList(side, list),
-      (has) => has ? side.totals(list, columns) : Effect.succeed<ReadonlyMap<string, GroupTotal>>(new Map())
-    )
+  const totalsOf = (side: PointInTime) => ofList(side, list, side.totals(list, columns), new Map<string, GroupTotal>())
   const [left, right] = [yield* totalsOf(a), yield* totalsOf(b)]
   const groups = [...new Map([...left, ...right])].toSorted(([, one], [, other]) =>
     compareBytes(one.day ?? "", other.day ?? "") || compareBytes(one.status ?? "", other.status ?? "")
@@ -118,11 +115,9 @@ const totalColumns = Effect.fnUntraced(function*(
   sides: ReadonlyArray<PointInTime>,
   list: Lists.AnyList
 ): Effect.fn.Return<TotalColumns, SinkError> {
-  const skipped = new Set<Column>()
-  for (const side of sides) {
-    if (!(yield* hasList(side, list))) continue
-    for (const column of (yield* unfilled(side, list)).columns) skipped.add(column)
-  }
+  const having = yield* Effect.filter(sides, (side) => hasList(side, list))
+  const lacking = yield* Effect.forEach(having, (side) => unfilled(side, list))
+  const skipped = new Set(lacking.flatMap((side) => side.columns))
   const { amounts, columns } = layoutOf(list)
   const day = Object.entries(list.filters).find(([, { type }]) => type === "day")?.[0] ?? "createdAt"
   const columnOf = (field: string) =>
@@ -146,7 +141,9 @@ export const recordDifferences = (
 ): Stream.Stream<ReadonlyArray<RecordDifference>, SinkError> =>
   Stream.unwrap(Effect.gen(function*() {
     const by = a.hasFastTexts && b.hasFastTexts ? "text" : "hash"
-    const [left, right] = [yield* rowsOf(a, list, by), yield* rowsOf(b, list, by)]
+    const rowsOf = (side: PointInTime) =>
+      ofList(side, list, Effect.sync(() => side.contents(list, by)), new SortedRows(() => Effect.succeed([])))
+    const [left, right] = [yield* rowsOf(a), yield* rowsOf(b)]
     return Stream.paginate(undefined, () =>
       Effect.gen(function*() {
         const ids: Array<string> = []
@@ -166,12 +163,6 @@ export const recordDifferences = (
       }))
   })).pipe(Stream.flatten())
 
-const rowsOf = (side: PointInTime, list: Lists.AnyList, by: ComparedBy) =>
-  Effect.map(
-    hasList(side, list),
-    (has) => has ? side.contents(list, by) : new SortedRows<RowContent>(() => Effect.succeed([]))
-  )
-
 /** Reads the texts of these records, as many at a time as memory allows, and compares them. */
 const differencesOf = (
   a: PointInTime,
@@ -182,11 +173,7 @@ const differencesOf = (
   Stream.paginate(0, (from) =>
     Effect.gen(function*() {
       const chunk = ids.slice(from, from + chunkIds)
-      const textsOf = (side: PointInTime) =>
-        Effect.flatMap(
-          hasList(side, list),
-          (has) => has ? side.rows(list, chunk) : Effect.succeed(chunk.map(() => undefined))
-        )
+      const textsOf = (side: PointInTime) => ofList(side, list, side.rows(list, chunk), chunk.map(() => undefined))
       const [left, right] = [yield* textsOf(a), yield* textsOf(b)]
       const count = Math.min(left.length, right.length)
       const found = chunk.slice(0, count).map((id, index) => differenceOf(list.label, id, left[index], right[index]))

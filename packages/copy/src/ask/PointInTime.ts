@@ -7,6 +7,7 @@ import type { SinkError } from "../port/Sink.ts"
 import {
   type ComparedBy,
   dayLength,
+  type EarlierRow,
   type GroupTotal,
   now,
   type RowContent,
@@ -15,41 +16,36 @@ import {
   type TotalColumns
 } from "../store/Snapshot.ts"
 import { BeyondLastChange, ChangesRemoved } from "./Consumers.ts"
+import { hasList } from "./ExistingColumns.ts"
 import { advanceBoth, SortedRows } from "./SortedRows.ts"
 
-/** Rows of a list were written without changes after the point, so they cannot be reconstructed. */
-export class ChangesBeginLater extends Data.TaggedError("ChangesBeginLater")<{
+/** A point of a list that cannot be reconstructed. */
+interface UnreachablePoint {
   /** The list's name, as on the command line. */
   readonly list: string
   readonly position: number
   /** The first point that can be reconstructed. */
   readonly first: number
-}> {
+}
+
+/** Rows of a list were written without changes after the point, so they cannot be reconstructed. */
+export class ChangesBeginLater extends Data.TaggedError("ChangesBeginLater")<UnreachablePoint> {
   override get message() {
     return `${this.list} was loaded for the first time after change ${this.position}, and a first load writes no changes. The first point that can be compared is ${this.first}.`
   }
 }
 
 /** Rows that were not missing at the point were removed later, because they had been missing for long. */
-export class MissingRowsRemoved extends Data.TaggedError("MissingRowsRemoved")<{
-  /** The list's name, as on the command line. */
-  readonly list: string
-  readonly position: number
-  /** The first point that can be reconstructed. */
-  readonly first: number
-}> {
+export class MissingRowsRemoved extends Data.TaggedError("MissingRowsRemoved")<UnreachablePoint> {
   override get message() {
     return `${this.list}: rows that were not yet missing after change ${this.position} were removed later. The first point that can be compared is ${this.first}.`
   }
 }
 
 /** The rows of a destination at a point. */
-export interface PointInTime {
-  readonly location: string
+export interface PointInTime extends Pick<Snapshot, "location" | "columns" | "hasFastTexts"> {
   /** The lists without the rows that were missing at the point and were removed later. Their texts are gone. */
   readonly incompleteLists: ReadonlyArray<Lists.AnyList>
-  readonly columns: Snapshot["columns"]
-  readonly hasFastTexts: boolean
   /** Opens the rows of a list, sorted by id. The next call opens them again. */
   readonly contents: (list: Lists.AnyList, by: ComparedBy) => SortedRows<RowContent>
   /** Returns rows as `Snapshot.rowsAt` does. */
@@ -92,7 +88,7 @@ export const pointAt = Effect.fnUntraced(function*(
   if (at < pruned) return yield* new ChangesRemoved({ position: at, through: pruned })
   const incompleteLists: Array<Lists.AnyList> = []
   for (const list of lists) {
-    if ((yield* snapshot.columns(list)).length === 0) continue
+    if (!(yield* hasList(snapshot, list))) continue
     const { lastChange, lastMissingChange } = yield* snapshot.prunedRows(list)
     if (at < lastMissingChange) {
       return yield* new MissingRowsRemoved({ list: list.label, position: at, first: lastMissingChange })
@@ -108,68 +104,53 @@ export const pointAt = Effect.fnUntraced(function*(
     incompleteLists,
     columns: snapshot.columns,
     hasFastTexts: snapshot.hasFastTexts,
-    contents: (list, by) => {
-      const rows = currentContents(snapshot, list, by)
-      const earlier = earlierRows(list, by)
-      return new SortedRows(() =>
-        Effect.gen(function*() {
-          const found: Array<RowContent> = []
-          while (found.length === 0) {
-            yield* rows.load
-            yield* earlier.load
-            const isEnd = advanceBoth(rows, earlier, (row, change) => {
-              // A change has no row if another program has removed the row.
-              if (row === undefined) return
-              const then = change === undefined ? row : change.row
-              if (then !== undefined) {
-                found.push({ id: row.id, content: then.content ?? row.content, missing: then.missing })
-              }
-            })
-            if (isEnd) break
-          }
-          return found
-        })
-      )
-    },
+    contents: (list, by) => contentsThen(currentContents(snapshot, list, by), earlierRows(list, by)),
     rows: (list, ids) => snapshot.rowsAt(list, ids, at),
     totals: Effect.fnUntraced(function*(list, columns) {
       const groups = grouped(yield* snapshot.totals(list, columns))
+      const add = Effect.fnUntraced(function*(ids: ReadonlyArray<string>, point: number, sign: 1n | -1n) {
+        for (let from = 0; from < ids.length;) {
+          const rows = yield* snapshot.rowsAt(list, ids.slice(from, from + chunkIds), point)
+          for (const row of rows) if (row?.missing === false) addTotal(groups, totalOf(list, columns, row), sign)
+          from += rows.length
+        }
+      })
       const earlier = earlierRows(list, "hash")
       for (;;) {
         yield* earlier.load
         const ids = earlier.takeChunk().map(({ id }) => id)
         if (ids.length === 0) return groups
         // Replace what the rows count now by what they counted then.
-        for (const { point, sign } of [{ point: now, sign: -1n }, { point: at, sign: 1n }] as const) {
-          yield* forEachRow({ snapshot, list, ids, at: point }, (row) => {
-            if (!row.missing) addTotal(groups, totalOf(list, columns, row), sign)
-          })
-        }
+        yield* add(ids, now, -1n)
+        yield* add(ids, at, 1n)
       }
     })
   }
 })
 
-const forEachRow = Effect.fnUntraced(function*(
-  { at, ids, list, snapshot }: {
-    readonly snapshot: Snapshot
-    readonly list: Lists.AnyList
-    readonly ids: ReadonlyArray<string>
-    readonly at: number
-  },
-  use: (row: RowText) => void
-): Effect.fn.Return<void, SinkError> {
-  for (let from = 0; from < ids.length;) {
-    const rows = yield* snapshot.rowsAt(list, ids.slice(from, from + chunkIds), at)
-    for (const row of rows) if (row !== undefined) use(row)
-    from += rows.length
-  }
-})
+/** Returns the rows as they were before their changes. */
+const contentsThen = (rows: SortedRows<RowContent>, earlier: SortedRows<EarlierRow>): SortedRows<RowContent> =>
+  new SortedRows(() =>
+    Effect.gen(function*() {
+      const found: Array<RowContent> = []
+      for (let isEnd = false; !isEnd && found.length === 0;) {
+        yield* rows.load
+        yield* earlier.load
+        isEnd = advanceBoth(rows, earlier, (row, change) => {
+          // A change has no row if another program has removed the row.
+          if (row === undefined) return
+          const then = change === undefined ? row : change.row
+          if (then !== undefined) {
+            found.push({ id: row.id, content: then.content ?? row.content, missing: then.missing })
+          }
+        })
+      }
+      return found
+    })
+  )
 
 /** The number of rows whose texts are read at once. */
 export const chunkIds = 500
-
-const keyOf = (day: string | null, status: string | null): string => JSON.stringify([day, status])
 
 /** Adds the totals of equal days and statuses. */
 const grouped = (totals: ReadonlyArray<GroupTotal>): Map<string, GroupTotal> => {
@@ -179,7 +160,7 @@ const grouped = (totals: ReadonlyArray<GroupTotal>): Map<string, GroupTotal> => 
 }
 
 const addTotal = (groups: Map<string, GroupTotal>, added: GroupTotal, sign: 1n | -1n): void => {
-  const key = keyOf(added.day, added.status)
+  const key = JSON.stringify([added.day, added.status])
   const total = groups.get(key)
   groups.set(key, {
     ...added,

@@ -10,6 +10,7 @@ import { DateTime, Duration, Effect, type FileSystem, type Path } from "effect"
 import { maintenance as openMaintenance, operations, type StoredDestination } from "../destination/Destination.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { ChangeNeeds, ChooseChanges, ChooseRows, Maintenance, OldChange, OldRow } from "../store/Store.ts"
+import { hasList } from "./ExistingColumns.ts"
 
 /** What to keep. Without a duration, everything is kept. */
 export interface Retention {
@@ -120,9 +121,7 @@ const pruneRows = Effect.fnUntraced(function*(
   const before = yield* timeBefore(keep)
   const heldBack = new Map<string, HeldBackByConsumer>()
   let removed = 0
-  for (const list of lists) {
-    // A destination of an earlier version may lack the table of a list.
-    if ((yield* maintenance.columns(list)).length === 0) continue
+  for (const list of yield* Effect.filter(lists, (one) => hasList(maintenance, one))) {
     for (let after: number | undefined = -1; after !== undefined;) {
       const now = DateTime.formatIso(yield* DateTime.now)
       const batch = { list, after, before, count: batchSize, isDryRun, now }

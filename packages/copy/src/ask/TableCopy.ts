@@ -5,7 +5,7 @@
  * changes.
  */
 import { Lists } from "@payments/core"
-import { Data, Effect, Result, type Scope, Stream } from "effect"
+import { Data, Effect, Equal, Result, type Scope, Stream } from "effect"
 import * as Destination from "../destination/Destination.ts"
 import type { Numbered } from "../port/Generations.ts"
 import { NotADestination, SinkError } from "../port/Sink.ts"
@@ -33,6 +33,8 @@ import {
   type OtherGeneration,
   requirePosition
 } from "./Consumers.ts"
+import { hasList } from "./ExistingColumns.ts"
+import { current } from "./PointInTime.ts"
 
 /** What is copied, and where to. */
 export interface TableCopyOptions {
@@ -121,9 +123,10 @@ const copy = Effect.fnUntraced(
       return yield* new SinkError({ location: maintenance.location, reason })
     }
     const now: Numbered & { readonly generation: string } = { generation, seq: last }
-    const target = yield* openTarget(table, yield* connect(yield* settingsOf(url.success)))
+    const client = yield* connect(yield* settingsOf(url.success))
+    const target = yield* openTarget(table, client)
 
-    const found = yield* target.positions
+    const found = yield* positionsIn(client.query, target)
     const stored = startAgain ? new Map<string, Numbered>() : found
     for (const position of stored.values()) {
       // The destination has lost changes. The acknowledgement begins a generation, so that other readers notice it too.
@@ -174,20 +177,16 @@ const copy = Effect.fnUntraced(
 
 /** Returns the lists that exports have read to their ends. The others have no `insert` for each of their rows. */
 const completeLists = Effect.fnUntraced(function*(maintenance: Maintenance) {
-  const found: Array<Lists.AnyList> = []
-  for (const list of Lists.all) {
-    // A destination of an earlier version may lack the table of a list.
-    if ((yield* maintenance.columns(list)).length === 0) continue
-    if ((yield* maintenance.state(list)).completeScan !== undefined) found.push(list)
-  }
-  return found
+  const existing = yield* Effect.filter(Lists.all, (list) => hasList(maintenance, list))
+  return yield* Effect.filter(
+    existing,
+    (list) => Effect.map(maintenance.state(list), ({ completeScan }) => completeScan !== undefined)
+  )
 })
 
 interface Target {
   readonly table: string
   readonly positionTable: string
-  /** The last applied change of each list. */
-  readonly positions: Effect.Effect<ReadonlyMap<string, Numbered>, SinkError>
   /** Runs a transaction. Only one at a time writes the table. */
   readonly transaction: <A>(body: (query: Query) => Effect.Effect<A, SinkError>) => Effect.Effect<A, SinkError>
 }
@@ -221,27 +220,18 @@ const openTarget = Effect.fnUntraced(function*(
   return {
     table,
     positionTable,
-    positions: positionsIn(query, { positionTable }),
     transaction: (body) => transaction((one) => Effect.andThen(lock(one), body(one)))
   }
 })
 
-const positionsIn = (
-  query: Query,
-  { positionTable }: Pick<Target, "positionTable">
-): Effect.Effect<ReadonlyMap<string, Numbered>, SinkError> =>
-  Effect.map(
-    query(`SELECT list, generation, seq FROM ${positionTable}`),
-    (rows) =>
-      new Map(
-        rows.map((
-          row
-        ) => [readText(row, "list"), { generation: readText(row, "generation"), seq: readNumber(row, "seq") }])
-      )
-  )
-
-const isSame = (one: Numbered | undefined, other: Numbered): boolean =>
-  one?.generation === other.generation && one?.seq === other.seq
+/** Returns the last applied change of each list. */
+const positionsIn = Effect.fnUntraced(function*(query: Query, { positionTable }: Target) {
+  const positions = new Map<string, Numbered>()
+  for (const row of yield* query(`SELECT list, generation, seq FROM ${positionTable}`)) {
+    positions.set(readText(row, "list"), { generation: readText(row, "generation"), seq: readNumber(row, "seq") })
+  }
+  return positions
+})
 
 /** A record of the table. Without a text, the table keeps the text that it has. */
 interface TableRow {
@@ -265,33 +255,28 @@ const copyRows = Effect.fnUntraced(function*(
     readonly found: ReadonlyMap<string, Numbered>
   }
 ): Effect.fn.Return<number | undefined, SinkError> {
-  const current = yield* positionsIn(query, target)
+  const positions = yield* positionsIn(query, target)
   // If the response to COMMIT was lost, this transaction runs again, and finds its own positions.
-  const isOwn = lists.every(({ label }) => isSame(current.get(label), position))
-  const isSameAsBefore = current.size === before.size &&
-    [...before].every(([list, known]) => isSame(current.get(list), known))
+  const isOwn = lists.every(({ label }) => Equal.equals(positions.get(label), position))
+  const isSameAsBefore = Equal.equals(positions, before)
   if (!isOwn && !isSameAsBefore) return undefined
   if (startAgain) { for (const table of [target.table, target.positionTable]) yield* query(`DELETE FROM ${table}`) }
   let copied = 0
   for (const list of lists) {
     yield* query(`DELETE FROM ${target.table} WHERE list = $1`, [list.label])
-    let after: string | undefined
-    for (;;) {
-      const found = yield* snapshot.contents(list, "text", after)
-      if (found.length === 0) break
-      after = found.at(-1)?.id
+    const { label } = list
+    const rows = current(snapshot).contents(list, "text")
+    for (yield* rows.load; rows.current !== undefined; yield* rows.load) {
+      const found = rows.takeChunk()
       copied += found.length
-      yield* upsert(
-        query,
-        target,
-        found.map(({ content, id, missing }) => ({
-          list: list.label,
-          id,
-          record: content,
-          isMissing: missing,
-          seq: position.seq
-        }))
-      )
+      const upserted = found.map(({ content: record, id, missing: isMissing }) => ({
+        list: label,
+        id,
+        record,
+        isMissing,
+        seq: position.seq
+      }))
+      yield* upsert(query, target, upserted)
     }
   }
   yield* setPositions(query, target, lists, position)
