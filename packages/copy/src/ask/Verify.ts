@@ -4,6 +4,7 @@
  */
 import { Lists, type Page, parseText, PaymentsApi, type PaymentsError } from "@payments/core"
 import { Duration, Effect, Equal, Option, type Scope, Stream } from "effect"
+import { rowsOf } from "../files/CopyRows.ts"
 import { amountsOf, type Column, type Layout, layoutOf, valueOf, withoutRoundedAmounts } from "../plan/Columns.ts"
 import { contentHash, differingMembers, differingRows, hashed, lookupsOf } from "../plan/Plan.ts"
 import { RowSet } from "../plan/RowSet.ts"
@@ -34,8 +35,6 @@ export interface Verified {
   /** Columns that were not compared: the destination lacks them, or has not filled them. The next export fills them. */
   readonly skipped: ReadonlyArray<string>
 }
-
-const chunkRows = 1000
 
 /**
  * Compares every text with its hash and every column with the text. Then recomputes the certificate of the list's last
@@ -125,12 +124,15 @@ export const unfilledColumns = Effect.fnUntraced(function*(
   reader: Reader,
   lists: ReadonlyArray<Lists.AnyList>
 ): Effect.fn.Return<ReadonlyArray<{ readonly label: string; readonly columns: ReadonlyArray<string> }>, SinkError> {
-  const found: Array<{ readonly label: string; readonly columns: ReadonlyArray<string> }> = []
-  for (const list of yield* exportedLists(reader, lists)) {
-    const { columns } = yield* unfilled(reader, list)
-    if (columns.length > 0) found.push({ label: list.label, columns: columns.map(({ name }) => name) })
-  }
-  return found
+  const found = yield* Effect.forEach(
+    yield* exportedLists(reader, lists),
+    (list) =>
+      Effect.map(unfilled(reader, list), ({ columns }) => ({
+        label: list.label,
+        columns: columns.map(({ name }) => name)
+      }))
+  )
+  return found.filter(({ columns }) => columns.length > 0)
 })
 
 const verifyRows = Effect.fnUntraced(function*(
@@ -143,25 +145,17 @@ const verifyRows = Effect.fnUntraced(function*(
   const { columns: skipped } = yield* unfilled(reader, list)
   const compared = layout.columns.filter((column) => !skipped.includes(column))
   const differences: Array<Difference> = []
-  if (certificate === undefined && complete?.certificate !== undefined) {
-    differences.push({ list: list.name, id: undefined, problem: "the certificate cannot be read" })
-  }
+  const differs = (problem: string, id?: string) => differences.push({ list: list.name, id, problem })
+  if (certificate === undefined && complete?.certificate !== undefined) differs("the certificate cannot be read")
   for (const { scan, totals } of scans) {
-    if (Option.isNone(ScanTotals.fromJson(totals))) {
-      differences.push({ list: list.name, id: undefined, problem: `the totals of scan ${scan} cannot be read` })
-    }
+    if (Option.isNone(ScanTotals.fromJson(totals))) differs(`the totals of scan ${scan} cannot be read`)
   }
   const running = new ScanTotals.RunningTotals(layout.amounts)
   let distinct = 0
-  yield* forEachChunk(
-    reader,
-    list,
+  yield* Stream.runForEach(
+    rowsOf(reader, list),
     Effect.fnUntraced(function*(rows) {
-      for (const row of rows) {
-        for (const problem of problemsOf(layout, compared, row)) {
-          differences.push({ list: list.name, id: row.id, problem })
-        }
-      }
+      for (const row of rows) for (const problem of problemsOf(layout, compared, row)) differs(problem, row.id)
       if (certificate === undefined) return
       const counted = rows.filter(({ row }) => seen.has(row))
       const earlier = yield* reader.textsAt(list, certificate.scan, counted.map(({ id }) => id))
@@ -174,9 +168,7 @@ const verifyRows = Effect.fnUntraced(function*(
   )
   if (certificate !== undefined) {
     const figure = (name: string, found: unknown, certified: unknown) => {
-      if (!Equal.equals(found, certified)) {
-        differences.push({ list: list.name, id: undefined, problem: `${name} differs from the certificate's` })
-      }
+      if (!Equal.equals(found, certified)) differs(`${name} differs from the certificate's`)
     }
     figure("the number of records", distinct, certificate.distinct)
     figure("the digest of the records", ScanTotals.digestText(running.digest), certificate.digest)
@@ -206,20 +198,6 @@ const evidenceOf = Effect.fnUntraced(function*(reader: Reader, list: Lists.AnyLi
 
 const lastComplete = (scans: ReadonlyArray<ScanRow>): ScanRow | undefined =>
   scans.find(({ part, state }) => part === "" && state === "complete")
-
-const forEachChunk = Effect.fnUntraced(function*<E>(
-  reader: Reader,
-  list: Lists.AnyList,
-  use: (rows: ReadonlyArray<FullRow>) => Effect.Effect<void, E>
-): Effect.fn.Return<void, E | SinkError> {
-  for (let after = -1;;) {
-    const rows = yield* reader.rows(list, after, chunkRows)
-    const last = rows.at(-1)
-    if (last === undefined) return
-    yield* use(rows)
-    after = last.row
-  }
-})
 
 /** Returns the differences between a row's text, its hash and its columns. */
 const problemsOf = (
@@ -301,7 +279,7 @@ const compareWithApi = Effect.fnUntraced(function*(
       }
     })
   )
-  yield* forEachChunk(reader, list, (rows) =>
+  yield* Stream.runForEach(rowsOf(reader, list), (rows) =>
     Effect.sync(() => {
       for (const { id, missingSince, row } of rows) {
         if (missingSince === undefined && !seen.has(row)) problems.set(id, "is not in the API's list")
