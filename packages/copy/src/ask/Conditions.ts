@@ -76,17 +76,11 @@ const columnOfPath = (list: Lists.AnyList, names: ReadonlyArray<string>): Column
     columnsOf(list).find((column) => names.length === 1 && column.name === path)
 }
 
-interface Compared {
-  readonly operator: string
-  readonly value: string
-  readonly isText: boolean
-}
-
 /** Returns the SQL of the compared value; undefined if the column's type cannot have this value or operator. */
 const operandOf = (
   dialect: Dialect,
   column: Column,
-  { isText, operator, value }: Compared
+  { isText, operator, value }: Extract<FieldCondition, { readonly value: string }>
 ): Pick<SqlCondition, "sql"> | undefined => {
   switch (column.kind) {
     case "text":

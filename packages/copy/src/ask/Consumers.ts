@@ -169,7 +169,7 @@ export const moveConsumer = Effect.fnUntraced(function*(
         // A consumer's role may only store positions. Then another one begins the generation.
         Effect.catchIf(
           ({ reason }) => reason._tag === "Failed" && reason.code === "42501",
-          () => Effect.succeed(undefined)
+          () => Effect.undefined
         )
       )
       return yield* new ChangesLost({ position: move.position, last: range.last, begun })

@@ -14,7 +14,7 @@ import type { SinkError } from "../port/Sink.ts"
 import type { Dialect } from "../statement/Dialect.ts"
 import type { QueryResult } from "../statement/QueryResult.ts"
 import { QueryError } from "../statement/Statement.ts"
-import { type FieldCondition, type SqlCondition, sqlCondition } from "./Conditions.ts"
+import { type FieldCondition, sqlCondition } from "./Conditions.ts"
 import { query } from "./Query.ts"
 
 /** A field by which a question groups records: its value, or the day or month at the beginning of a date. */
@@ -49,7 +49,7 @@ interface QuestionOptions {
   /** More conditions in SQL. */
   readonly conditions?: ReadonlyArray<string>
   /** Whether the groups with the largest first amount come first, also if time would order them. */
-  readonly isLargestFirst?: boolean
+  readonly isLargestFirst?: boolean | undefined
 }
 
 /** The values of the parameters. */
@@ -65,7 +65,8 @@ export interface QuestionParameters {
 /** The length of the part of a date. */
 const lengths = { day: 10, month: 7 } as const
 
-const nameOf = ({ field, part }: Group): string =>
+/** Returns the name of the column of the answer that has the values of a group. */
+export const columnOf = ({ field, part }: Group): string =>
   `${String.camelToSnake(field)}${part === undefined ? "" : `_${part}`}`
 
 const expressionOf = ({ field, part }: Group): string =>
@@ -94,12 +95,12 @@ const define = <List extends Lists.AnyList, Field extends keyof List["record"]["
     by,
     monthOf,
     parameters: [{ name: "month", description: `only records whose ${monthOf} is in this month, such as 2024-05` }],
-    chart: { x: by.map(nameOf), y: first?.name ?? "records", isOverTime },
+    chart: { x: by.map(columnOf), y: first?.name ?? "records", isOverTime },
     status,
     sql: (sum, { conditions = [], hasMonth = false, isLargestFirst = !isOverTime } = {}) => {
       const groups = by.map(expressionOf)
       const columns = [
-        ...by.map((group) => `${expressionOf(group)} AS ${nameOf(group)}`),
+        ...by.map((group) => `${expressionOf(group)} AS ${columnOf(group)}`),
         "count(*) AS records",
         ...amounts.flatMap((amount) => [
           `${sum(amount.name)} AS ${amount.name}`,
@@ -196,9 +197,6 @@ export const questions: ReadonlyArray<Question> = [
   })
 ]
 
-/** Returns the name of the column of the answer that has the values of a group. */
-export const columnOf = nameOf
-
 /** Whether the text is a month such as `2024-05`. */
 export const isMonth = (text: string): boolean => /^\d{4}-\d{2}$/.test(text) && Days.isDay(`${text}-01`)
 
@@ -218,17 +216,13 @@ export const statementOf = (
     const parameters = month === undefined ? [] : [month]
     const conditions: Array<string> = []
     for (const condition of where) {
-      const found: SqlCondition | string = sqlCondition(dialect, list, condition)
+      const found = sqlCondition(dialect, list, condition)
       if (typeof found === "string") return Effect.fail(new QueryError({ problem: found }))
       if (found.value !== undefined) parameters.push(found.value)
       conditions.push(found.sql(`$${parameters.length}`))
     }
     return Effect.succeed({
-      sql: sql(dialect.exactSum, {
-        hasMonth: month !== undefined,
-        conditions,
-        ...isLargestFirst === undefined ? {} : { isLargestFirst }
-      }),
+      sql: sql(dialect.exactSum, { hasMonth: month !== undefined, conditions, isLargestFirst }),
       parameters
     })
   })
