@@ -109,10 +109,8 @@ export const evidenceOf = (
   const parts = later.flatMap((scan) => {
     const certificate = scan.state === "complete" && scan.part !== "" ? Certificate.ofScan(scan) : undefined
     if (certificate === undefined) return []
-    return Option.match(Schema.decodeOption(PartKey)(scan.part), {
-      onNone: () => [],
-      onSome: ([field, value]) => [{ part: { field, value }, certificate }]
-    })
+    return Option.toArray(Schema.decodeOption(PartKey)(scan.part))
+      .map(([field, value]) => ({ part: { field, value }, certificate }))
   })
   return {
     evidence: {

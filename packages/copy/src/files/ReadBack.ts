@@ -5,9 +5,8 @@
 import type { Lists } from "@payments/core"
 import { parse } from "csv-parse"
 import { Data, Effect, Stream } from "effect"
-import { type AsyncBuffer, parquetMetadataAsync, parquetReadObjects } from "hyparquet"
+import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from "hyparquet"
 import { createReadStream } from "node:fs"
-import { open } from "node:fs/promises"
 import { pipeline } from "node:stream"
 import { createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from "node:zlib"
 import type { Column } from "../plan/Columns.ts"
@@ -62,13 +61,10 @@ export const differenceIn = (
       read += chunk.length
     })),
     Effect.andThen(nextRows?.(1) ?? Effect.succeed([])),
-    Effect.andThen((rest) =>
-      read !== records || rest.length > 0
-        ? Effect.succeed(
-          read === records ? `the copy has more than ${read} records` : `it has ${read} records, not ${records}`
-        )
-        : Effect.undefined
-    ),
+    Effect.map((rest) => {
+      if (read !== records) return `it has ${read} records, not ${records}`
+      return rest.length > 0 ? `the copy has more than ${read} records` : undefined
+    }),
     Effect.catchTag("Differs", ({ problem }) => Effect.succeed(problem))
   )
 }
@@ -130,30 +126,17 @@ const csv = async function*(path: string, { columns, format: { compress, formula
 /** Reads one row group at a time. */
 const parquet = async function*(path: string, { columns, list }: Expected): Records {
   const fields = Parquet.fieldsOf(list, columns)
-  const handle = await open(path)
-  try {
-    const file: AsyncBuffer = {
-      byteLength: (await handle.stat()).size,
-      slice: async (start, end = file.byteLength) => {
-        const bytes = new Uint8Array(end - start)
-        const { bytesRead } = await handle.read(bytes, 0, bytes.length, start)
-        if (bytesRead < bytes.length) throw new Error("the file is too short")
-        return bytes.buffer
-      }
-    }
-    const metadata = await parquetMetadataAsync(file)
-    let rowStart = 0
-    for (const group of metadata.row_groups) {
-      const rowEnd = rowStart + Number(group.num_rows)
-      // oxlint-disable-next-line no-await-in-loop -- reads one group after the other, to bound the memory
-      const rows = await parquetReadObjects({ file, metadata, rowStart, rowEnd, compressors, parsers })
-      yield rows.map((cells): FileRecord => (row) =>
-        fields.find(({ element: { name }, value }) => comparable(cells[name]) !== comparable(value(row)))?.element.name
-      )
-      rowStart = rowEnd
-    }
-  } finally {
-    await handle.close()
+  const file = await asyncBufferFromFile(path)
+  const metadata = await parquetMetadataAsync(file)
+  let rowStart = 0
+  for (const group of metadata.row_groups) {
+    const rowEnd = rowStart + Number(group.num_rows)
+    // oxlint-disable-next-line no-await-in-loop -- reads one group after the other, to bound the memory
+    const rows = await parquetReadObjects({ file, metadata, rowStart, rowEnd, compressors, parsers })
+    yield rows.map((cells): FileRecord => (row) =>
+      fields.find(({ element: { name }, value }) => comparable(cells[name]) !== comparable(value(row)))?.element.name
+    )
+    rowStart = rowEnd
   }
 }
 
@@ -167,13 +150,7 @@ const parsers = { stringFromBytes: (text: Uint8Array) => Buffer.from(text).toStr
 
 const comparable = (cell: unknown): unknown => cell instanceof Date ? cell.getTime() : cell ?? null
 
-const readersOf: {
-  readonly [Name in Format["format"]]: (path: string, expected: Expected) => Records
-} = {
-  ndjson,
-  csv,
-  parquet
-}
+const readersOf: Record<Format["format"], (path: string, expected: Expected) => Records> = { ndjson, csv, parquet }
 
 /** Records that are compared together. */
 class Chunk {

@@ -59,21 +59,11 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(
       const file = path.join(folder, name)
       return (yield* onDisk(location, fs.exists(file))) ? yield* onDisk(location, digestOf(file)) : undefined
     })
-    const compare = Effect.fnUntraced(function*(file: string, expected: string) {
-      const found = yield* digestIn(file)
-      const differences: ReadonlyArray<FileDifference> = found === expected
-        ? []
-        : [{ file, kind: found === undefined ? "absent" : "changed" }]
-      return differences
-    })
-
     const snapshot = yield* store.snapshot
     const stored = yield* renderings.manifest
     const found = yield* digestIn(Manifest.manifestFile)
     if (stored === undefined) {
-      return found === undefined
-        ? []
-        : [{ file: Manifest.manifestFile, kind: "unknown" } as const]
+      return found === undefined ? [] : [{ file: Manifest.manifestFile, kind: "unknown" } as const]
     }
     const differences: Array<FileDifference> = []
     if (found !== sha256Of(stored.text)) {
@@ -81,7 +71,10 @@ export const verifyFiles = Effect.fn("Export.verifyFiles")(
       const kind = isPrevious ? "outdated" : found === undefined ? "absent" : "changed"
       differences.push({ file: Manifest.manifestFile, kind })
     }
-    for (const { file, sha256 } of yield* renderings.current) differences.push(...(yield* compare(file, sha256)))
+    for (const { file, sha256 } of yield* renderings.current) {
+      const digest = yield* digestIn(file)
+      if (digest !== sha256) differences.push({ file, kind: digest === undefined ? "absent" : "changed" })
+    }
     const unreadable = new Set(differences.map(({ file }) => file))
     const { lists: entries } = Manifest.fromText(stored.text)
     for (const list of lists) {

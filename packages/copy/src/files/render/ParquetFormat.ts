@@ -140,8 +140,5 @@ const cellOf = ({ kind }: Column, cell: unknown): unknown => {
 
 const instantOf = (cell: unknown): Date | null =>
   typeof cell === "string"
-    ? Option.match(timestamp(cell), {
-      onNone: () => null,
-      onSome: ({ epochMilliseconds }) => new Date(epochMilliseconds)
-    })
+    ? Option.getOrNull(Option.map(timestamp(cell), ({ epochMilliseconds }) => new Date(epochMilliseconds)))
     : null

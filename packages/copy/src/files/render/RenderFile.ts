@@ -1,18 +1,11 @@
 /** Renders one file of a list, in bounded memory, and syncs it to disk. */
 import * as NodeStream from "@effect/platform-node/NodeStream"
-import { Effect, type FileSystem, type PlatformError, Stream } from "effect"
+import { Effect, type FileSystem, Stream } from "effect"
 import { createHash } from "node:crypto"
 import { createGzip, createZstdCompress } from "node:zlib"
 import type { SinkError } from "../../port/Sink.ts"
 import type { FullRow } from "../../store/Store.ts"
 import type { Encoder, Format } from "./Format.ts"
-
-export interface RenderedFile {
-  readonly records: number
-  readonly bytes: number
-  /** Lower-case hex. */
-  readonly sha256: string
-}
 
 /** Renders the rows with backpressure from the disk. The file must not exist yet. Only its owner may read it. */
 export const renderFile = Effect.fnUntraced(
@@ -22,33 +15,32 @@ export const renderFile = Effect.fnUntraced(
     readonly rows: Stream.Stream<ReadonlyArray<FullRow>, SinkError>
     readonly encoder: Encoder
     readonly format: Format
-  }): Effect.fn.Return<RenderedFile, SinkError | PlatformError.PlatformError, never> {
-    return yield* Effect.scoped(Effect.gen(function*() {
-      const file = yield* fs.open(target, { flag: "wx", mode: 0o600 })
-      const sha256 = createHash("sha256")
-      let records = 0
-      let bytes = 0
-      const encoded = rows.pipe(
-        Stream.map((chunk) => {
-          records += chunk.length
-          return encoder.write(chunk)
-        }),
-        Stream.concat(Stream.suspend(() => Stream.succeed(encoder.end()))),
-        Stream.filter(({ length }) => length > 0)
-      )
-      const output = format === "parquet" ? encoded : compressed(encoded, compress)
-      yield* Stream.runForEach(output, (chunk) => {
-        sha256.update(chunk)
-        bytes += chunk.length
-        return file.writeAll(chunk)
-      }).pipe(
-        Effect.andThen(file.sync),
-        // Remove an incomplete file: on a full disk, the next run needs the space.
-        Effect.onError(() => Effect.ignore(fs.remove(target, { force: true })))
-      )
-      return { records, bytes, sha256: sha256.digest("hex") }
-    }))
-  }
+  }) {
+    const file = yield* fs.open(target, { flag: "wx", mode: 0o600 })
+    const sha256 = createHash("sha256")
+    let records = 0
+    let bytes = 0
+    const encoded = rows.pipe(
+      Stream.map((chunk) => {
+        records += chunk.length
+        return encoder.write(chunk)
+      }),
+      Stream.concat(Stream.suspend(() => Stream.succeed(encoder.end()))),
+      Stream.filter(({ length }) => length > 0)
+    )
+    const output = format === "parquet" ? encoded : compressed(encoded, compress)
+    yield* Stream.runForEach(output, (chunk) => {
+      sha256.update(chunk)
+      bytes += chunk.length
+      return file.writeAll(chunk)
+    }).pipe(
+      Effect.andThen(file.sync),
+      // Remove an incomplete file: on a full disk, the next run needs the space.
+      Effect.onError(() => Effect.ignore(fs.remove(target, { force: true })))
+    )
+    return { records, bytes, sha256: sha256.digest("hex") }
+  },
+  Effect.scoped
 )
 
 const compressed = <E>(
