@@ -142,7 +142,7 @@ export const redactRows = Effect.fnUntraced(function*(
       redacted.map(({ id, row, text }) => ({
         row,
         id,
-        cells: cellsOf(layout, recordIn(layout, text)).cells,
+        cells: cellsOf(layout, recordIn(layout, text), []).cells,
         raw: text,
         hash: contentHash(text)
       })),

@@ -88,20 +88,24 @@ export const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> =>
 export const valueOf = (column: Column, record: unknown): Cell => cellOf(column.kind, fieldOf(column, record))
 
 /**
- * Returns the cells in the order of the columns, and the number of cells with replaced characters. Not every database
- * can store all characters.
+ * Returns the cells in the order of the columns, followed by `others`, and the number of cells with replaced characters.
+ * Not every database can store all characters. One array has both, because a copy would double what each row allocates.
  */
 export const cellsOf = (
   { columns }: Layout,
-  record: unknown
+  record: unknown,
+  others: ReadonlyArray<Cell>
 ): { readonly cells: ReadonlyArray<Cell>; readonly replaced: number } => {
   let replaced = 0
-  const cells = columns.map((column) => {
+  // oxlint-disable-next-line unicorn/no-new-array -- `Array.from` takes longer, and each row needs one
+  const cells = new Array<Cell>(columns.length + others.length)
+  columns.forEach((column, index) => {
     const value = fieldOf(column, record)
     const cell = cellOf(column.kind, value)
     if (typeof cell === "string" && cell !== value) replaced++
-    return cell
+    cells[index] = cell
   })
+  others.forEach((cell, index) => cells[columns.length + index] = cell)
   return { cells, replaced }
 }
 

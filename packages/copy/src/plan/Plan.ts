@@ -24,7 +24,7 @@ export interface StoredRow {
 export interface RowWrite {
   readonly row: number
   readonly id: string
-  /** In the order of the list's columns. */
+  /** In the order of the list's columns; then the text, its hash and the number of the row. */
   readonly cells: ReadonlyArray<Cell>
   readonly raw: string
   readonly hash: string
@@ -227,7 +227,7 @@ const planRow = (state: PlanState, record: RecordWithId, row: StoredRow, text: s
 const planWrite = (state: PlanState, { hash, id, problem, text }: RecordWithId, row: number): void => {
   const { input: { layout, stored }, writes } = state
   const value = problem === undefined ? parseText(text) : withoutRoundedAmounts(layout, parseText(text), text)
-  const { cells, replaced } = cellsOf(layout, value)
+  const { cells, replaced } = cellsOf(layout, value, [text, hash, row])
   state.replaced += replaced
   writes.set(row, { row, id, cells, raw: text, hash, isNew: !stored.has(id) })
 }

@@ -2,7 +2,6 @@
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { layoutOf } from "../plan/Columns.ts"
-import type { RowWrite } from "../plan/Plan.ts"
 import { RowsRemoved, type SinkError } from "../port/Sink.ts"
 import { readNumber, readOptionalNumber, readText } from "../store/Rows.ts"
 import type { Certified, ChangeRow, Commit, Committed, Fill, NewScan, PassCommit } from "../store/Store.ts"
@@ -219,7 +218,7 @@ const writePlan = Effect.fnUntraced(function*(
 ): Effect.fn.Return<void, SinkError> {
   const { columns, names, quotedNames, withRow } = rowColumnsOf(list)
   const given = (isNew: boolean) =>
-    new Given(columns, plan.writes.flatMap((one) => one.isNew === isNew ? [valuesOf(one)] : []))
+    new Given(columns, plan.writes.filter((one) => one.isNew === isNew).map(({ cells }) => cells))
   const inserted = given(true)
   if (inserted.rows.length > 0) {
     yield* db.run(
@@ -252,8 +251,6 @@ const writePlan = Effect.fnUntraced(function*(
     ${quarantined.values(sql`${scan}, ${list.label}, ${quarantined.cells(["id", "path", "expected", "raw"])}`)}`
   )
 })
-
-const valuesOf = ({ cells, hash, raw: text, row }: RowWrite) => [...cells, text, hash, row]
 
 const rowColumns = new WeakMap<Lists.AnyList, ReturnType<typeof makeRowColumns>>()
 

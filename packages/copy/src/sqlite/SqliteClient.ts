@@ -311,10 +311,11 @@ export class Database {
     this.#place.requireCompanions()
   }
 
-  prepare(sql: string): StatementSync {
+  /** The first call with this text prepares it as `written` returns it. */
+  prepare(sql: string, written?: (sql: string) => string): StatementSync {
     const known = this.#statements.get(sql)
     if (known !== undefined) return known
-    const statement = this.#db.prepare(sql)
+    const statement = this.#db.prepare(written?.(sql) ?? sql)
     this.#statements.set(sql, statement)
     return statement
   }

@@ -2,7 +2,7 @@
 import { Lists } from "@payments/core"
 import { Result } from "effect"
 import { existsSync, statSync } from "node:fs"
-import { DatabaseSync } from "node:sqlite"
+import { DatabaseSync, type StatementSync } from "node:sqlite"
 import { pathToFileURL } from "node:url"
 import { type Column, columnsOf, type RecordedColumn, tableOf } from "../plan/Columns.ts"
 import { Damaged, NotADestination } from "../port/Sink.ts"
@@ -34,7 +34,7 @@ const applicationId = 0x50415952
 
 type AllLists = ReadonlyArray<Lists.AnyList>
 
-type Statements = Pick<DatabaseSync, "prepare">
+type Statements = { readonly prepare: (sql: string) => StatementSync }
 
 /**
  * Refuses a destination that a later version has written, before SQLite changes any byte. An ordinary connection may

@@ -57,12 +57,22 @@ export const settle = <A>(body: Effect.Effect<A, SinkError>): A => {
 
 export const style: Style = { dialect: "sqlite", schema: "main", parameter: (number) => `?${number}` }
 
+/**
+ * Removes the numbers of parameters that stand once each and in order. For a parameter with a number, each binding of a
+ * value searches a list of all parameters, which takes 4 % of the time of the thread that writes.
+ */
+const withoutNumbers = (text: string): string => {
+  const parameters = text.match(/\?\d+/g) ?? []
+  const areInOrder = parameters.every((parameter, index) => parameter === `?${index + 1}`)
+  return areInOrder ? text.replaceAll(/\?\d+/g, "?") : text
+}
+
 const prepare = (db: Database, statement: Statement) => {
   const { parameters, rows, text } = render(statement, style)
   const values = parameters.map((parameter): Value =>
     "list" in parameter ? JSON.stringify(parameter.list) : parameter.value
   )
-  return { text, prepared: db.prepare(text), rows: rows ?? [[]], values }
+  return { text, prepared: db.prepare(text, withoutNumbers), rows: rows ?? [[]], values }
 }
 
 const all = (db: Database, statement: Statement): ReadonlyArray<Row> => {
@@ -78,7 +88,12 @@ const allExact = (db: Database, statement: Statement): ReadonlyArray<Row> => {
 const change = (db: Database, statement: Statement): void => {
   if (givenIn(statement)?.rows.length === 0) return
   const { prepared, rows, values } = prepare(db, statement)
-  for (const row of rows) prepared.run(...row, ...values)
+  // One array serves all rows, because the thread that writes would spend more time on the removal of many.
+  const bound = [...rows[0] ?? [], ...values]
+  for (const row of rows) {
+    for (let index = 0; index < row.length; index++) bound[index] = row[index] ?? null
+    prepared.run(...bound)
+  }
 }
 
 const first = (db: Database, statement: Statement, { count, texts }: Parameters<Sql["first"]>[1]) => {
