@@ -190,8 +190,8 @@ describe("payments status", () => {
       execute(
         file,
         `UPDATE scans SET started_at = '2026-01-01T00:00:00.000Z', ended_at = '2026-01-01T00:00:01.000Z';
-        INSERT INTO scans (list, kind, part, asked, state, first_row, tally, started_at, pages, records)
-        SELECT list, kind, part, asked, 'running', first_row, tally, started_at, 1200, 1
+        INSERT INTO scans (list, kind, part, request, state, first_row, totals, started_at, pages, records)
+        SELECT list, kind, part, request, 'running', first_row, totals, started_at, 1200, 1
         FROM scans WHERE list <> 'payin-sources';
         INSERT INTO head_passes VALUES ('payin-sources', '', 'oh' || char(27) || '[2J');
         INSERT INTO consumers (name, position, created_at, moved_at) VALUES ('warehouse', 0, '', '2026-01-02T00:00:00.000Z')`

@@ -382,10 +382,10 @@ describe("an error", () => {
       assert.match(large.stdout, /^invoices: differs\n {2}\S+: amount differs from raw$/m)
 
       yield* fresh
-      execute("UPDATE scans SET tally = '{' WHERE list = 'invoices'")
-      const tally = yield* payments(["verify", ...from])
-      assert.deepStrictEqual([tally.code, tally.stderr], [11, ""])
-      assert.include(tally.stdout, "invoices: differs\n  the totals of scan")
+      execute("UPDATE scans SET totals = '{' WHERE list = 'invoices'")
+      const totals = yield* payments(["verify", ...from])
+      assert.deepStrictEqual([totals.code, totals.stderr], [11, ""])
+      assert.include(totals.stdout, "invoices: differs\n  the totals of scan")
 
       yield* fresh
       const bytes = readFileSync(file)

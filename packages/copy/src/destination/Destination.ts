@@ -7,7 +7,7 @@ import { existsSync, statSync } from "node:fs"
 import { extname } from "node:path"
 import { NotADestination, OtherSource, type Sink, SinkError } from "../port/Sink.ts"
 import { type PendingMigration, pendingMigration as pendingIn } from "../store/Evolution.ts"
-import { earlierVersion, generationVersion } from "../store/Migrations.ts"
+import { earlierVersion, renamedVersion } from "../store/Migrations.ts"
 import type { Snapshot } from "../store/Snapshot.ts"
 import type { Maintenance, Reader } from "../store/Store.ts"
 import * as ThreadedSink from "../thread/ThreadedSink.ts"
@@ -188,7 +188,7 @@ export const requireMigrated = Effect.fnUntraced(function*(
   { location }: Pick<Reader, "location">
 ): Effect.fn.Return<void, SinkError> {
   const { from } = yield* pendingMigration(destination)
-  if (from < generationVersion) {
+  if (from < renamedVersion) {
     return yield* new SinkError({ location, reason: new NotADestination({ problem: earlierVersion }) })
   }
 })

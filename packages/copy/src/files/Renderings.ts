@@ -8,6 +8,7 @@ import * as ScanTotals from "../plan/ScanTotals.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { SqliteClient } from "../sqlite/SqliteClient.ts"
 import type { SqliteStore } from "../sqlite/SqliteStore.ts"
+import { renamedVersion } from "../store/Migrations.ts"
 import { readNumber, readOptional, readText } from "../store/Rows.ts"
 import * as Manifest from "./Manifest.ts"
 
@@ -195,14 +196,16 @@ export const evidenceOf = Effect.fnUntraced(function*(
   )
   const whole = scans.find(({ part, state }) => part === "" && state === "complete")
   // `scans` omits scans before the last complete one of each part, so this query reads the table.
-  const changed = yield* store.run((db) =>
-    db.get(
-      `SELECT 1 FROM scans WHERE list = ? AND kind IN ('full', 'part') AND scan > ? AND (tally ->> '$.counts.inserted')
-        + (tally ->> '$.counts.updated') + (tally ->> '$.counts.returned') > 0 LIMIT 1`,
+  const changed = yield* store.run((db) => {
+    const version = readNumber(db.get("PRAGMA user_version"), "user_version")
+    const count = (name: string) => `(${version < renamedVersion ? "tally" : "totals"} ->> '$.counts.${name}')`
+    return db.get(
+      `SELECT 1 FROM scans WHERE list = ? AND kind IN ('full', 'part') AND scan > ?
+        AND ${count("inserted")} + ${count("updated")} + ${count("returned")} > 0 LIMIT 1`,
       list.label,
       whole?.scan ?? 0
     )
-  )
+  })
   // A pass may begin during a full scan and write before its end, so their numbers do not show which one wrote last.
   const changedByPass = yield* store.run((db) =>
     db.get(

@@ -1,6 +1,6 @@
 /**
  * The totals of a running scan: its counts, and the sums and digest for its certificate. They are committed with every
- * checkpoint, so that a resumed scan continues from them. Databases store them in the column `tally`.
+ * checkpoint, so that a resumed scan continues from them. Databases store them in the column `totals`.
  */
 import { Effect, Option, Schema } from "effect"
 import type { Certificate } from "../port/Certificate.ts"

@@ -1,7 +1,7 @@
 /** The counts of a scan. */
 import { Schema, SchemaGetter } from "effect"
 
-/** Destinations of version 6 and earlier have stored `withoutId` under this key. */
+/** Version 0.1.0 has stored `withoutId` under this key. */
 const oldKey = "nameless"
 
 /** Also decodes stored objects that have `withoutId` under its old key. Encodes only the current key. */

@@ -128,8 +128,8 @@ export const writePass = Effect.fnUntraced(function*(
   if (!(yield* reappearedRowsExist(db, list, plan))) return outdated
   if (correction !== undefined) {
     const corrected = yield* db.all(
-      sql`UPDATE ${schema}.scans SET tally = ${json(correction.totals)}
-      WHERE scan = ${correction.scan} AND ${either("tally", "tally::text")} = ${correction.before} RETURNING scan`
+      sql`UPDATE ${schema}.scans SET totals = ${json(correction.totals)}
+      WHERE scan = ${correction.scan} AND ${either("totals", "totals::text")} = ${correction.before} RETURNING scan`
     )
     if (corrected.length === 0) return outdated
   }
@@ -169,7 +169,7 @@ const insertScan = (
   }
 ): Effect.Effect<number, SinkError> =>
   db.read(
-    sql`INSERT INTO ${schema}.scans (list, kind, part, asked, state, first_row, tally, started_at)
+    sql`INSERT INTO ${schema}.scans (list, kind, part, request, state, first_row, totals, started_at)
     VALUES (${list.label}, ${kind}, ${part}, ${request}, ${state}, ${firstRow}, ${json(totals)}, ${
       time(now)
     }) RETURNING scan`,
@@ -181,7 +181,7 @@ const totalsSet = (totals: string): Statement => {
     .parse(
       totals
     )
-  return sql`tally = ${json(totals)}, pages = ${pages}, records = ${records}`
+  return sql`totals = ${json(totals)}, pages = ${pages}, records = ${records}`
 }
 
 /** Runs a statement after another one. PostgreSQL runs both at once, because each run waits for the server. */
@@ -403,9 +403,9 @@ export const resultOf = (db: Sql, { end, plan, scan, totals }: Commit): Effect.E
   end?.state !== "complete" && plan.reappeared.length === 0
     ? Effect.succeed("whole")
     : db.read(
-      sql`SELECT state, ${readJson("tally")} FROM ${schema}.scans WHERE scan = ${scan}`,
+      sql`SELECT state, ${readJson("totals")} FROM ${schema}.scans WHERE scan = ${scan}`,
       ([row]) =>
-        readText(row, "tally") !== totals
+        readText(row, "totals") !== totals
           ? "outdated"
           : end?.state === "complete" && readText(row, "state") !== "complete"
           ? "rowsRemoved"
@@ -419,7 +419,7 @@ export const resultOf = (db: Sql, { end, plan, scan, totals }: Commit): Effect.E
 export const passOf = (db: Sql, { list, pass }: PassCommit): Effect.Effect<number | "outdated", SinkError> =>
   db.read(
     sql`SELECT max(scan) AS scan FROM ${schema}.scans WHERE list = ${list.label} AND kind = ${pass.kind}
-      AND started_at = ${time(pass.startedAt)} AND ${either("tally", "tally::text")} = ${pass.totals}`,
+      AND started_at = ${time(pass.startedAt)} AND ${either("totals", "totals::text")} = ${pass.totals}`,
     ([row]) => readOptionalNumber(row, "scan") ?? "outdated"
   )
 

@@ -3,7 +3,7 @@ import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { type Column, layoutOf } from "../plan/Columns.ts"
 import { Damaged, type SinkError } from "../port/Sink.ts"
-import { personalVersion } from "../store/Migrations.ts"
+import { personalVersion, renamedVersion } from "../store/Migrations.ts"
 import { personalColumns, toPersonalState } from "../store/PersonalBinding.ts"
 import {
   readBoolean,
@@ -93,57 +93,68 @@ const sourceOf = (db: Sql): Reader["source"] =>
   db.read(sql`SELECT source FROM ${schema}.destination`, ([row]) => readOptional(row, "source"))
 
 /** The columns that `toScan` reads. */
-const scanColumns = sql`scan, part, asked, state, checkpoint, first_row, ${readJson("tally")}, ${
+const scanColumns = sql`scan, part, request, state, checkpoint, first_row, ${readJson("totals")}, ${
   readJson("certificate")
 },
   ${readTime("started_at")}, ${readTime("ended_at")}`
 
 const countIn = (name: string): Statement =>
-  either(`(tally ->> '$.counts.${name}')`, `(tally #>> '{counts,${name}}')::bigint`)
+  either(`(totals ->> '$.counts.${name}')`, `(totals #>> '{counts,${name}}')::bigint`)
 
-const scansOver = (db: Sql): ScanReader => ({
-  scans: (list, part) => {
-    const isOf = sql`list = ${list.label} AND ${part === undefined ? raw("true") : sql`part = ${part}`} AND ${isScan}`
-    // There may be many complete scans, so read only the last complete one of each part.
-    return db.read(
-      sql`WITH last AS (
-        SELECT part AS of, max(scan) AS latest FROM ${schema}.scans WHERE ${isOf} AND state = 'complete' GROUP BY part
+const scansOver = (db: Sql): ScanReader => {
+  // Before version 8, two of the columns have other names.
+  const table = Effect.map(
+    hasVersion(db, renamedVersion),
+    (has) =>
+      has ? sql`${schema}.scans` : sql`(SELECT *, asked AS request, tally AS totals FROM ${schema}.scans) AS scans`
+  )
+  return {
+    scans: (list, part) => {
+      const isOf = sql`list = ${list.label} AND ${part === undefined ? raw("true") : sql`part = ${part}`} AND ${isScan}`
+      // There may be many complete scans, so read only the last complete one of each part.
+      return Effect.flatMap(table, (scans) =>
+        db.read(
+          sql`WITH last AS (
+            SELECT part AS of, max(scan) AS latest FROM ${scans} WHERE ${isOf} AND state = 'complete' GROUP BY part
+          )
+          SELECT ${scanColumns} FROM ${scans} WHERE scan IN (SELECT latest FROM last)
+          UNION ALL
+          SELECT ${scanColumns} FROM ${scans} LEFT JOIN last ON of = part
+          WHERE ${isOf} AND state IN ('running', 'incomplete', 'abandoned') AND scan > coalesce(latest, 0)
+          ORDER BY scan DESC`,
+          (rows) => rows.map(toScan)
+        ))
+    },
+    scansFrom: (list, scan) =>
+      Effect.flatMap(table, (scans) =>
+        db.read(
+          sql`SELECT ${scanColumns} FROM ${scans} WHERE scan >= ${scan} AND list = ${list.label} AND ${isScan}`,
+          (rows) => rows.map(toScan)
+        )),
+    // Only writers ask this, so the columns have their current names.
+    otherScans: (list, part, scan) =>
+      db.read(
+        sql`SELECT EXISTS (
+          SELECT 1 FROM ${schema}.scans WHERE list = ${list.label} AND state = 'complete' AND ${isScan}
+        ) AS complete, EXISTS (
+          SELECT 1 FROM ${schema}.scans WHERE scan > ${scan} AND list = ${list.label} AND part ${
+          raw(part === "" ? "<>" : "=")
+        } '' AND (pages > 0 OR ${countIn("inserted")} + ${countIn("updated")} + ${countIn("returned")} > 0)
+        ) AS overtaken`,
+        ([row]) => ({ anyComplete: readBoolean(row, "complete"), overtaken: readBoolean(row, "overtaken") })
+      ),
+    seen: (scans) =>
+      db.read(
+        sql`SELECT piece, bits FROM ${schema}.seen WHERE scan ${isOneOfIntegers(scans)}`,
+        (rows) => rows.map(toPiece)
+      ),
+    quarantined: (scan) =>
+      db.read(
+        sql`SELECT count(*) AS records, count(*) - count(id) AS without_id FROM ${schema}.quarantine WHERE scan = ${scan}`,
+        ([counted]) => ({ records: readNumber(counted, "records"), withoutId: readNumber(counted, "without_id") })
       )
-      SELECT ${scanColumns} FROM ${schema}.scans WHERE scan IN (SELECT latest FROM last)
-      UNION ALL
-      SELECT ${scanColumns} FROM ${schema}.scans LEFT JOIN last ON of = part
-      WHERE ${isOf} AND state IN ('running', 'incomplete', 'abandoned') AND scan > coalesce(latest, 0)
-      ORDER BY scan DESC`,
-      (rows) => rows.map(toScan)
-    )
-  },
-  scansFrom: (list, scan) =>
-    db.read(
-      sql`SELECT ${scanColumns} FROM ${schema}.scans WHERE scan >= ${scan} AND list = ${list.label} AND ${isScan}`,
-      (rows) => rows.map(toScan)
-    ),
-  otherScans: (list, part, scan) =>
-    db.read(
-      sql`SELECT EXISTS (
-        SELECT 1 FROM ${schema}.scans WHERE list = ${list.label} AND state = 'complete' AND ${isScan}
-      ) AS complete, EXISTS (
-        SELECT 1 FROM ${schema}.scans WHERE scan > ${scan} AND list = ${list.label} AND part ${
-        raw(part === "" ? "<>" : "=")
-      } '' AND (pages > 0 OR ${countIn("inserted")} + ${countIn("updated")} + ${countIn("returned")} > 0)
-      ) AS overtaken`,
-      ([row]) => ({ anyComplete: readBoolean(row, "complete"), overtaken: readBoolean(row, "overtaken") })
-    ),
-  seen: (scans) =>
-    db.read(
-      sql`SELECT piece, bits FROM ${schema}.seen WHERE scan ${isOneOfIntegers(scans)}`,
-      (rows) => rows.map(toPiece)
-    ),
-  quarantined: (scan) =>
-    db.read(
-      sql`SELECT count(*) AS records, count(*) - count(id) AS without_id FROM ${schema}.quarantine WHERE scan = ${scan}`,
-      ([counted]) => ({ records: readNumber(counted, "records"), withoutId: readNumber(counted, "without_id") })
-    )
-})
+  }
+}
 
 const columnsIn = (db: Sql, list: Lists.AnyList): ReturnType<Reader["columns"]> =>
   db.read(

@@ -3,7 +3,7 @@ import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { layoutOf } from "../plan/Columns.ts"
 import type { SinkError } from "../port/Sink.ts"
-import { generationVersion, personalVersion } from "../store/Migrations.ts"
+import { personalVersion, renamedVersion } from "../store/Migrations.ts"
 import { personalColumns } from "../store/PersonalBinding.ts"
 import type {
   CertifiedTexts,
@@ -145,7 +145,7 @@ const stateOver = (
   db: Sql
 ): PersonalStatements => ({
   state: Effect.andThen(
-    requireVersion(db, generationVersion),
+    requireVersion(db, renamedVersion),
     db.read(
       sql`SELECT ${raw(personalColumns)} FROM ${schema}.personal ${either("", "FOR UPDATE")}`,
       ([row]) => toPersonalRow(row)
@@ -343,12 +343,12 @@ const scansOver = (
   removeDigests: (list) =>
     Effect.andThen(
       db.run(
-        sql`UPDATE ${schema}.scans SET tally = ${
+        sql`UPDATE ${schema}.scans SET totals = ${
           either(
-            "json_set(tally, '$.digest', '0', '$.undocumented', json('{}'))",
-            `(tally::jsonb || '{"digest":"0","undocumented":{}}')::json`
+            "json_set(totals, '$.digest', '0', '$.undocumented', json('{}'))",
+            `(totals::jsonb || '{"digest":"0","undocumented":{}}')::json`
           )
-        } WHERE list = ${list.label} AND state <> 'running' AND (tally ->> 'digest' <> '0' OR tally ->> 'undocumented' <> '{}')`
+        } WHERE list = ${list.label} AND state <> 'running' AND (totals ->> 'digest' <> '0' OR totals ->> 'undocumented' <> '{}')`
       ),
       db.run(
         sql`UPDATE ${schema}.scans SET certificate = ${

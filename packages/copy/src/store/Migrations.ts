@@ -12,7 +12,7 @@ export interface Migration {
   readonly version: number
   readonly sqlite: ReadonlyArray<string>
   /** Returns the statements for a schema, whose name is quoted. */
-  readonly postgres: (s: string) => ReadonlyArray<string>
+  readonly postgres: (schema: string) => ReadonlyArray<string>
 }
 
 /** The oldest version of SQLite files that can be migrated. */
@@ -59,38 +59,38 @@ export const migrations: ReadonlyArray<Migration> = [
   {
     version: 1,
     sqlite: [],
-    postgres: (s) => [
-      `CREATE TABLE ${s}.destination (
+    postgres: (schema) => [
+      `CREATE TABLE ${schema}.destination (
         singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton), version integer NOT NULL, source text,
         -- The number of the last change. A transaction that takes the next numbers locks the row until it commits.
         changes bigint NOT NULL DEFAULT 0
       )`,
-      `INSERT INTO ${s}.destination (version) VALUES (1)`,
-      `CREATE TABLE ${s}.leases (
+      `INSERT INTO ${schema}.destination (version) VALUES (1)`,
+      `CREATE TABLE ${schema}.leases (
         label text PRIMARY KEY, epoch bigint NOT NULL, commit bigint NOT NULL, owner text NOT NULL, holder text NOT NULL,
         expires timestamptz NOT NULL
       )`,
-      `CREATE TABLE ${s}.scans (
+      `CREATE TABLE ${schema}.scans (
         scan bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, list text NOT NULL, part text NOT NULL, asked text NOT NULL,
         state text NOT NULL CHECK (state IN ('running', 'complete', 'incomplete', 'abandoned')), checkpoint text,
         first_row bigint NOT NULL, pages bigint NOT NULL DEFAULT 0, records bigint NOT NULL DEFAULT 0,
         tally json NOT NULL, certificate json, started_at timestamptz NOT NULL, ended_at timestamptz
       )`,
-      `CREATE UNIQUE INDEX one_running_scan ON ${s}.scans (list, part) WHERE state = 'running'`,
-      `CREATE INDEX scans_of_a_part ON ${s}.scans (list, part, state, scan)`,
-      `CREATE TABLE ${s}.seen (
+      `CREATE UNIQUE INDEX one_running_scan ON ${schema}.scans (list, part) WHERE state = 'running'`,
+      `CREATE INDEX scans_of_a_part ON ${schema}.scans (list, part, state, scan)`,
+      `CREATE TABLE ${schema}.seen (
         scan bigint NOT NULL, piece bigint NOT NULL, bits bytea NOT NULL, PRIMARY KEY (scan, piece)
       )`,
-      `CREATE TABLE ${s}.quarantine (
+      `CREATE TABLE ${schema}.quarantine (
         scan bigint NOT NULL, list text NOT NULL, id text, path text NOT NULL, expected text NOT NULL, raw json NOT NULL
       )`,
-      `CREATE INDEX quarantine_of_a_scan ON ${s}.quarantine (scan)`,
-      `CREATE TABLE ${s}.changes (
+      `CREATE INDEX quarantine_of_a_scan ON ${schema}.quarantine (scan)`,
+      `CREATE TABLE ${schema}.changes (
         seq bigint PRIMARY KEY, list text NOT NULL, scan bigint NOT NULL, at timestamptz NOT NULL,
         kind text NOT NULL CHECK (kind IN ('insert', 'update', 'missing', 'returned')),
         id text COLLATE "C" NOT NULL, fields json NOT NULL, before json, after json
       )`,
-      `CREATE INDEX changes_of_a_record ON ${s}.changes (list, id, seq)`
+      `CREATE INDEX changes_of_a_record ON ${schema}.changes (list, id, seq)`
     ]
   },
   {
@@ -129,14 +129,14 @@ export const migrations: ReadonlyArray<Migration> = [
       // The text of the manifest and of the previous manifest.
       "CREATE TABLE manifest (only INTEGER PRIMARY KEY CHECK (only = 1), text TEXT NOT NULL, previous TEXT) STRICT"
     ],
-    postgres: (s) => [
+    postgres: (schema) => [
       // The type json rejects some quarantined texts.
-      `ALTER TABLE ${s}.quarantine ALTER COLUMN raw TYPE text`,
-      `CREATE TABLE IF NOT EXISTS ${s}.known_keys (
+      `ALTER TABLE ${schema}.quarantine ALTER COLUMN raw TYPE text`,
+      `CREATE TABLE IF NOT EXISTS ${schema}.known_keys (
         number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, salt text NOT NULL, fingerprint text NOT NULL,
         UNIQUE (salt, fingerprint)
       )`,
-      `CREATE TABLE IF NOT EXISTS ${s}.known_merchants (merchant text COLLATE "C" PRIMARY KEY)`
+      `CREATE TABLE IF NOT EXISTS ${schema}.known_merchants (merchant text COLLATE "C" PRIMARY KEY)`
     ]
   },
   {
@@ -168,16 +168,18 @@ export const migrations: ReadonlyArray<Migration> = [
       // Version 1 recorded no seen rows, so its scans are no evidence that a row is missing.
       "UPDATE scans SET state = 'abandoned' WHERE state IN ('running', 'complete') AND tally ->> '$.blind'"
     ],
-    postgres: (s) => [
-      `CREATE TABLE ${s}.list_columns (
+    postgres: (schema) => [
+      `CREATE TABLE ${schema}.list_columns (
         list text NOT NULL, name text NOT NULL, kind text NOT NULL, unfilled_from bigint, PRIMARY KEY (list, name)
       )`,
-      `INSERT INTO ${s}.list_columns (list, name, kind)
+      `INSERT INTO ${schema}.list_columns (list, name, kind)
         SELECT replace(c.relname, '_', '-'), a.attname, known.column3
         FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
         JOIN ${known} ON known.column1 = c.relname AND known.column2 = a.attname
-        WHERE c.relnamespace = to_regnamespace('${s.replaceAll("'", "''")}') AND a.attnum > 0 AND NOT a.attisdropped`,
-      `CREATE TABLE ${s}.program_version (version text NOT NULL)`
+        WHERE c.relnamespace = to_regnamespace('${
+        schema.replaceAll("'", "''")
+      }') AND a.attnum > 0 AND NOT a.attisdropped`,
+      `CREATE TABLE ${schema}.program_version (version text NOT NULL)`
     ]
   },
   {
@@ -209,26 +211,26 @@ export const migrations: ReadonlyArray<Migration> = [
       `INSERT INTO change_counts SELECT list, substr(at, 1, 10), kind, count(*) FROM changes
         WHERE seq > (SELECT max(seq) - 1000000 FROM changes) GROUP BY 1, 2, 3`
     ],
-    postgres: (s) => [
-      `ALTER TABLE ${s}.scans ADD COLUMN kind text NOT NULL DEFAULT 'full'
+    postgres: (schema) => [
+      `ALTER TABLE ${schema}.scans ADD COLUMN kind text NOT NULL DEFAULT 'full'
         CHECK (kind IN ('full', 'part', 'head', 'window')), ADD COLUMN last_change bigint`,
-      `UPDATE ${s}.scans SET kind = 'part' WHERE part <> ''`,
-      `DROP INDEX IF EXISTS ${s}.scans_of_a_part`,
-      `CREATE INDEX scans_of_a_part ON ${s}.scans (list, part, state, scan) WHERE kind IN ('full', 'part')`,
-      `CREATE INDEX passes_of_a_list ON ${s}.scans (list, last_change) WHERE kind IN ('head', 'window')`,
-      `CREATE TABLE ${s}.consumers (
+      `UPDATE ${schema}.scans SET kind = 'part' WHERE part <> ''`,
+      `DROP INDEX IF EXISTS ${schema}.scans_of_a_part`,
+      `CREATE INDEX scans_of_a_part ON ${schema}.scans (list, part, state, scan) WHERE kind IN ('full', 'part')`,
+      `CREATE INDEX passes_of_a_list ON ${schema}.scans (list, last_change) WHERE kind IN ('head', 'window')`,
+      `CREATE TABLE ${schema}.consumers (
         name text COLLATE "C" PRIMARY KEY, position bigint NOT NULL, created_at timestamptz NOT NULL,
         moved_at timestamptz NOT NULL
       )`,
-      `CREATE TABLE ${s}.changes_pruned (
+      `CREATE TABLE ${schema}.changes_pruned (
         singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton), seq bigint NOT NULL, pruned_at timestamptz NOT NULL
       )`,
-      `CREATE TABLE ${s}.head_passes (list text PRIMARY KEY, stopped_at timestamptz NOT NULL, problem text NOT NULL)`,
-      `CREATE TABLE ${s}.change_counts (
+      `CREATE TABLE ${schema}.head_passes (list text PRIMARY KEY, stopped_at timestamptz NOT NULL, problem text NOT NULL)`,
+      `CREATE TABLE ${schema}.change_counts (
         list text NOT NULL, day date NOT NULL, kind text NOT NULL, changes bigint NOT NULL, PRIMARY KEY (list, day, kind)
       )`,
-      `INSERT INTO ${s}.change_counts SELECT list, (at AT TIME ZONE 'UTC')::date, kind, count(*) FROM ${s}.changes
-        WHERE seq > (SELECT max(seq) - 1000000 FROM ${s}.changes) GROUP BY 1, 2, 3`
+      `INSERT INTO ${schema}.change_counts SELECT list, (at AT TIME ZONE 'UTC')::date, kind, count(*) FROM ${schema}.changes
+        WHERE seq > (SELECT max(seq) - 1000000 FROM ${schema}.changes) GROUP BY 1, 2, 3`
     ]
   },
   {
@@ -258,19 +260,19 @@ export const migrations: ReadonlyArray<Migration> = [
         pruned_at TEXT NOT NULL
       ) STRICT`
     ],
-    postgres: (s) => [
-      `CREATE TABLE ${s}.personal (
+    postgres: (schema) => [
+      `CREATE TABLE ${schema}.personal (
         singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton), rule text, rewriting text,
         edition bigint NOT NULL DEFAULT 0, key_check text
       )`,
-      `INSERT INTO ${s}.personal DEFAULT VALUES`,
-      `CREATE TABLE ${s}.suppressed (hash text COLLATE "C" PRIMARY KEY, erasure bigint NOT NULL)`,
-      `CREATE TABLE ${s}.erasures (
+      `INSERT INTO ${schema}.personal DEFAULT VALUES`,
+      `CREATE TABLE ${schema}.suppressed (hash text COLLATE "C" PRIMARY KEY, erasure bigint NOT NULL)`,
+      `CREATE TABLE ${schema}.erasures (
         erasure bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, hash text NOT NULL, kind text NOT NULL, by text NOT NULL,
         started_at timestamptz NOT NULL, completed_at timestamptz, records bigint NOT NULL DEFAULT 0,
         changes bigint NOT NULL DEFAULT 0, quarantined bigint NOT NULL DEFAULT 0
       )`,
-      `CREATE TABLE ${s}.rows_pruned (
+      `CREATE TABLE ${schema}.rows_pruned (
         list text PRIMARY KEY, removed bigint NOT NULL, seq bigint NOT NULL, last_change bigint NOT NULL,
         pruned_at timestamptz NOT NULL
       )`
@@ -293,29 +295,42 @@ export const migrations: ReadonlyArray<Migration> = [
       "ALTER TABLE consumers ADD COLUMN generation TEXT",
       "UPDATE consumers SET generation = (SELECT generation FROM generations)"
     ],
-    postgres: (s) => [
+    postgres: (schema) => [
       // The first twelve digits of a random UUID are random.
-      `CREATE TABLE ${s}.generations (
+      `CREATE TABLE ${schema}.generations (
         number bigint PRIMARY KEY, generation text COLLATE "C" NOT NULL UNIQUE, began_after bigint NOT NULL,
         began_at timestamptz NOT NULL, reason text NOT NULL, origin text
       )`,
-      `INSERT INTO ${s}.generations (number, generation, began_after, began_at, reason)
+      `INSERT INTO ${schema}.generations (number, generation, began_after, began_at, reason)
         VALUES (1, left(replace(gen_random_uuid()::text, '-', ''), 12), 0, clock_timestamp(), 'first')`,
       // The current generation, in the row that a transaction locks when it takes the next numbers of changes.
-      `ALTER TABLE ${s}.destination ADD COLUMN generation text`,
-      `UPDATE ${s}.destination SET generation = (SELECT generation FROM ${s}.generations)`,
-      `ALTER TABLE ${s}.changes ADD COLUMN generation text`,
-      `ALTER TABLE ${s}.consumers ADD COLUMN generation text`,
-      `UPDATE ${s}.consumers SET generation = (SELECT generation FROM ${s}.generations)`
+      `ALTER TABLE ${schema}.destination ADD COLUMN generation text`,
+      `UPDATE ${schema}.destination SET generation = (SELECT generation FROM ${schema}.generations)`,
+      `ALTER TABLE ${schema}.changes ADD COLUMN generation text`,
+      `ALTER TABLE ${schema}.consumers ADD COLUMN generation text`,
+      `UPDATE ${schema}.consumers SET generation = (SELECT generation FROM ${schema}.generations)`
+    ]
+  },
+  {
+    version: 8,
+    sqlite: [
+      "ALTER TABLE scans RENAME COLUMN asked TO request",
+      "ALTER TABLE scans RENAME COLUMN tally TO totals"
+    ],
+    postgres: (schema) => [
+      `ALTER TABLE ${schema}.scans RENAME COLUMN asked TO request`,
+      `ALTER TABLE ${schema}.scans RENAME COLUMN tally TO totals`
     ]
   }
 ]
 
 /** The version of the tables that this program writes. */
-export const currentVersion = 7
+export const currentVersion = 8
 
-/** The oldest version of the tables that a program may read without migrating them. Version 6 added tables, and a column that only a
- * writer reads; version 7 a table and columns that readers do without. */
+/**
+ * The oldest version of the tables that a program may read without migrating them. Version 6 added tables, and a column
+ * that only a writer reads. Readers do without what version 7 added, and know the names before version 8.
+ */
 export const oldestReadableVersion = 5
 
 export const earlierVersion =
@@ -325,6 +340,9 @@ export const earlierVersion =
 export const personalVersion = 6
 
 export const generationVersion = 7
+
+/** The version from which the columns `request` and `totals` of `scans` have these names. */
+export const renamedVersion = 8
 
 export const migrationsAfter = (version: number): ReadonlyArray<Migration> =>
   migrations.filter((migration) => migration.version > version)

@@ -39,11 +39,11 @@ export const readBytes = (row: Row | undefined, name: string): Uint8Array => {
 export const toScan = (row: Row): ScanRow => ({
   scan: readNumber(row, "scan"),
   part: readText(row, "part"),
-  request: readText(row, "asked"),
+  request: readText(row, "request"),
   state: readText(row, "state") as ScanRow["state"], // a CHECK of the table ensures this
   checkpoint: readOptional(row, "checkpoint"),
   firstRow: readNumber(row, "first_row"),
-  totals: readText(row, "tally"),
+  totals: readText(row, "totals"),
   certificate: readOptional(row, "certificate"),
   startedAt: readText(row, "started_at"),
   endedAt: readOptional(row, "ended_at")

@@ -43,14 +43,14 @@ describe("the number of records without an id", () => {
       Effect.gen(function*() {
         yield* run(file, [good, withoutId])
         const texts = () =>
-          rowsOf(file, "SELECT certificate || tally AS text FROM scans").map(({ text }) => String(text))
+          rowsOf(file, "SELECT certificate || totals AS text FROM scans").map(({ text }) => String(text))
         for (const text of texts()) {
           assert.match(text, /"withoutId":1.*"withoutId":1/)
           assert.notInclude(text, "nameless")
         }
         execute(
           file,
-          `UPDATE scans SET certificate = replace(certificate, 'withoutId', 'nameless'), tally = replace(tally, 'withoutId', 'nameless')`
+          `UPDATE scans SET certificate = replace(certificate, 'withoutId', 'nameless'), totals = replace(totals, 'withoutId', 'nameless')`
         )
         assert.deepStrictEqual(yield* verified(file), [])
         execute(file, "DELETE FROM quarantine WHERE id IS NULL")

@@ -9,6 +9,7 @@ import { afterAll, beforeAll } from "vitest"
 import { scan, Sink, verify } from "../../src/index.ts"
 import type { BatchRecord } from "../../src/port/Sink.ts"
 import * as PostgresSink from "../../src/postgres/PostgresSink.ts"
+import { currentVersion } from "../../src/store/Migrations.ts"
 import { batchOf, recordOf } from "../session/Batches.ts"
 
 let server: PostgresServer
@@ -80,6 +81,33 @@ describe("content that PostgreSQL rejects", () => {
     }).pipe(Effect.scoped, Effect.provide(PostgresSink.layer(urlOf(server, newSchema())))))
 })
 
+describe("a schema of version 7", () => {
+  it.live("is read and verified as it is, and migrated by the next export", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const run = scan("invoices").pipe(Effect.provide(Layer.merge(
+        PostgresSink.layer(urlOf(server, schema)),
+        layerTest({ invoices: [`{"id":"a"}`, `{"id":"b","amount":2}`] })
+      )))
+      yield* run
+      const answers = Effect.scoped(Effect.gen(function*() {
+        const reader = yield* PostgresSink.reader(urlOf(server, schema))
+        const { certificate, differences } = yield* verify(reader, Lists.invoices)
+        const scans = yield* reader.scans(Lists.invoices)
+        return [scans, yield* reader.scansFrom(Lists.invoices, 1), certificate, differences]
+      }))
+      const current = yield* answers
+      for (const names of ["request TO asked", "totals TO tally"]) {
+        yield* ask(`ALTER TABLE "${schema}".scans RENAME COLUMN ${names}`)
+      }
+      yield* ask(`UPDATE "${schema}".destination SET version = 7`)
+      assert.deepStrictEqual(yield* answers, current)
+      assert.deepStrictEqual(yield* ask(`SELECT version FROM "${schema}".destination`), [{ version: 7 }])
+      assert.deepInclude(yield* run, { start: "afterComplete", inserted: 0, missing: 0 })
+      assert.deepStrictEqual(yield* ask(`SELECT version FROM "${schema}".destination`), [{ version: currentVersion }])
+    }).pipe(Effect.scoped))
+})
+
 describe("a schema of version 1", () => {
   it.live("is migrated by the next export, with its quarantine and its readers", () =>
     Effect.gen(function*() {
@@ -109,6 +137,9 @@ describe("a schema of version 1", () => {
       ]
       for (const table of laterTables) yield* ask(`DROP TABLE "${schema}".${table}`)
       yield* ask(`ALTER TABLE "${schema}".scans DROP COLUMN kind, DROP COLUMN last_change`)
+      for (const names of ["request TO asked", "totals TO tally"]) {
+        yield* ask(`ALTER TABLE "${schema}".scans RENAME COLUMN ${names}`)
+      }
       for (const table of ["destination", "changes"]) {
         yield* ask(`ALTER TABLE "${schema}".${table} DROP COLUMN generation`)
       }

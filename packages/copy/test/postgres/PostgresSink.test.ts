@@ -196,7 +196,7 @@ describe("the PostgreSQL schema", () => {
       yield* run(schema, lists, "invoices")
       yield* run(schema, { invoices: lists.invoices.with(3, { id: "inv_3", amount: 33 }) }, "invoices")
       yield* ask(`UPDATE "${schema}".invoices SET amount = 9007199254740993 WHERE id = 'inv_5'`)
-      yield* ask(`UPDATE "${schema}".scans SET tally = '{"counts":{}}'`)
+      yield* ask(`UPDATE "${schema}".scans SET totals = '{"counts":{}}'`)
       yield* ask(`UPDATE "${schema}".changes SET fields = '"amount"'`)
       yield* Effect.scoped(Effect.gen(function*() {
         const reader = yield* PostgresSink.reader(urlOf(server, schema))
@@ -470,7 +470,7 @@ describe("a reader of the PostgreSQL schema", () => {
         const counts = yield* ask(
           Lists.all.map((list) =>
             `SELECT (SELECT count(*) FROM "${schema}".${tableOf(list)}) AS rows,
-            (SELECT coalesce(sum((tally #>> '{counts,inserted}')::bigint), 0) FROM "${schema}".scans
+            (SELECT coalesce(sum((totals #>> '{counts,inserted}')::bigint), 0) FROM "${schema}".scans
               WHERE list = '${list.label}')::bigint AS counted`
           ).join(" UNION ALL ")
         )

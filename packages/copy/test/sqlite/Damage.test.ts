@@ -97,9 +97,9 @@ const noise = (dice: Dice, length: number) => Uint8Array.from({ length }, () => 
 const pageSize = 4096
 
 /** Returns SQL that adds a running scan of all invoices with the given totals and checkpoint. */
-const insertRunningScan = (tally: string, checkpoint: string) =>
-  `INSERT INTO scans (list, part, asked, state, checkpoint, first_row, pages, tally, started_at)
-  SELECT list, part, asked, 'running', ${checkpoint}, first_row, 1, ${tally}, started_at FROM scans
+const insertRunningScan = (totals: string, checkpoint: string) =>
+  `INSERT INTO scans (list, part, request, state, checkpoint, first_row, pages, totals, started_at)
+  SELECT list, part, request, 'running', ${checkpoint}, first_row, 1, ${totals}, started_at FROM scans
   WHERE list = 'invoices' AND part = '' LIMIT 1`
 
 describe("a database", () => {
@@ -189,12 +189,12 @@ describe("a database", () => {
       ["an amount of 63 bits", "UPDATE invoices SET amount = -9223372036854775807 WHERE row = 3", [0, 11]],
       ["a scan number beyond 2^53", "UPDATE scans SET scan = 9007199254740993 WHERE scan = 5", [9, 11]],
       ["a row number beyond 2^53", "UPDATE invoices SET row = 9007199254740993 WHERE row = 40", [9, 11]],
-      ["a damaged tally", `UPDATE scans SET tally = '{"counts":'`, [0, 11]],
-      ["a tally of something else", `UPDATE scans SET tally = '{"counts":{}}'`, [0, 11]],
-      ["a tally that is empty", `UPDATE scans SET tally = ''`, [0, 11]],
-      ["a running scan whose tally is damaged", insertRunningScan("'{\"counts\":'", "NULL"), [9, 11]],
-      ["a running scan whose tally is of something else", insertRunningScan("'{}'", "NULL"), [9, 11]],
-      ["a running scan whose checkpoint is damaged", insertRunningScan("tally", "'{\"cursor'"), [0, 0]],
+      ["damaged totals", `UPDATE scans SET totals = '{"counts":'`, [0, 11]],
+      ["totals of something else", `UPDATE scans SET totals = '{"counts":{}}'`, [0, 11]],
+      ["totals that are empty", `UPDATE scans SET totals = ''`, [0, 11]],
+      ["a running scan whose totals are damaged", insertRunningScan("'{\"counts\":'", "NULL"), [9, 11]],
+      ["a running scan whose totals are of something else", insertRunningScan("'{}'", "NULL"), [9, 11]],
+      ["a running scan whose checkpoint is damaged", insertRunningScan("totals", "'{\"cursor'"), [0, 0]],
       ["a damaged certificate", `UPDATE scans SET certificate = '{"scan"' WHERE certificate IS NOT NULL`, [0, 11]],
       ["a part of something else", `UPDATE scans SET part = 'x' WHERE part <> ''`, [0, 0]],
       ["changes whose fields are no list", "UPDATE changes SET fields = '{'", [0, 0]],

@@ -229,8 +229,8 @@ describe.each(Object.keys(kinds) as ReadonlyArray<keyof typeof kinds>)("the fres
     Effect.gen(function*() {
       yield* run(destination, payouts(5))
       yield* destination.run((s) =>
-        `INSERT INTO ${s}scans (list, kind, part, asked, state, first_row, tally, started_at, ended_at)
-        SELECT list, 'part', '["status","PAID"]', asked, state, first_row, tally, started_at, ended_at FROM ${s}scans`
+        `INSERT INTO ${s}scans (list, kind, part, request, state, first_row, totals, started_at, ended_at)
+        SELECT list, 'part', '["status","PAID"]', request, state, first_row, totals, started_at, ended_at FROM ${s}scans`
       )
       assert.strictEqual((yield* freshnessIn(destination)).completeScan?.scan, 1)
     }))

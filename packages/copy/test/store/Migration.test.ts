@@ -9,6 +9,7 @@ import { Effect, Layer } from "effect"
 import { copyFileSync, existsSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
+import { verify } from "../../src/ask/Verify.ts"
 import { tableOf } from "../../src/plan/Columns.ts"
 import { scan } from "../../src/scan/Scan.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
@@ -232,6 +233,54 @@ const migrateAndDie = (file: string, nth: number) =>
     migrate(db)`
   ], { encoding: "utf8", cwd: import.meta.dirname })
 
+const renamed: { readonly [name: string]: string } = { asked: "request", tally: "totals" }
+
+describe("a destination of version", () => {
+  const older = [
+    ["7", "ALTER TABLE scans RENAME COLUMN request TO asked; ALTER TABLE scans RENAME COLUMN totals TO tally"],
+    [
+      "6",
+      `DROP TABLE generations; ALTER TABLE changes DROP COLUMN generation;
+      ALTER TABLE consumers DROP COLUMN generation`
+    ],
+    [
+      "5",
+      `DROP TABLE personal; DROP TABLE suppressed; DROP TABLE erasures; DROP TABLE rows_pruned;
+      ALTER TABLE rendered DROP COLUMN edition`
+    ]
+  ] as const
+  it.live.each(older)(
+    "%s is read and verified as it is, and migrated by the next export",
+    ([version]) =>
+      Effect.gen(function*() {
+        const file = join(yield* temporaryFolder, "payments.db")
+        yield* run(file, { invoices: invoices(25) })
+        yield* run(file, { invoices: invoices(26) })
+        const answers = Effect.scoped(Effect.gen(function*() {
+          const reader = yield* openReader(file, "here")
+          const { certificate, differences } = yield* verify(reader, Lists.invoices)
+          const list = Lists.invoices
+          return [
+            yield* reader.scans(list),
+            yield* reader.scansFrom(list, 1),
+            yield* reader.state(list),
+            certificate,
+            differences
+          ]
+        }))
+        const current = yield* answers
+        for (const [earlier, statements] of older) {
+          if (earlier >= version) execute(file, `${statements}; PRAGMA user_version = ${earlier}`)
+        }
+        const before = contentOf(file)
+        assert.deepStrictEqual(yield* answers, current)
+        assert.deepStrictEqual(contentOf(file), before)
+        assert.deepInclude(yield* run(file, { invoices: invoices(26) }), { start: "afterComplete", unchanged: 26 })
+        assert.deepStrictEqual([versionOf(file), (yield* answers)[4]], [currentVersion, []])
+      }).pipe(Effect.scoped)
+  )
+})
+
 describe("a destination of version 2", () => {
   const ofVersion2 = Effect.map(temporaryFolder, (folder) => {
     const file = join(folder, "payments.db")
@@ -250,10 +299,12 @@ describe("a destination of version 2", () => {
           "scans WHERE list = 'payout-requests'",
           "revisions WHERE list <> 'invoices'"
         ]
-          // Version 5 adds these two columns to `scans`, and version 7 the last one to `changes`.
+          // Version 5 adds these two columns to `scans`, and version 7 the last one to `changes`. Version 8 renames two
+          // columns of `scans`.
           .map((table) =>
             rowsOf(file, `SELECT * FROM ${table}`).map((row) =>
               Object.entries(row).filter(([name]) => !["kind", "last_change", "generation"].includes(name))
+                .map(([name, value]) => [renamed[name] ?? name, value])
             )
           )
       const before = kept()

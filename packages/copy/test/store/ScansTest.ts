@@ -30,7 +30,7 @@ export const assertScans = Effect.fnUntraced(function*<E>(
 ) {
   for (const [list, part, state] of scanRows) {
     yield* execute(
-      `INSERT INTO ${table} (list, part, asked, state, first_row, tally, started_at)
+      `INSERT INTO ${table} (list, part, request, state, first_row, totals, started_at)
       VALUES ('${list}', '${part}', '[]', '${state}', 0, '${
         ScanTotals.toJson(ScanTotals.none)
       }', '2026-01-01T00:00:00.000Z')`

@@ -36,7 +36,7 @@ const targetIn = (server: PostgresServer): Target => {
           if (!(yield* exists)) return
           const [seen] = yield* run(
             `SELECT (SELECT count(*) FROM payments.payout_requests) AS rows,
-              (SELECT coalesce(sum((tally #>> '{counts,inserted}')::bigint), 0)::bigint FROM payments.scans
+              (SELECT coalesce(sum((totals #>> '{counts,inserted}')::bigint), 0)::bigint FROM payments.scans
                 WHERE list = 'payout-requests') AS counted`
           )
           polls++

@@ -28,9 +28,9 @@ const readDatabase = (): void => {
     for (const [label, table] of Object.entries(tables)) {
       const figures = db.prepare(
         `SELECT (SELECT count(*) FROM ${table}) AS rows,
-        (SELECT coalesce(sum(json_extract(tally, '$.counts.inserted')), 0) FROM scans WHERE list = ?1) AS inserted,
+        (SELECT coalesce(sum(json_extract(totals, '$.counts.inserted')), 0) FROM scans WHERE list = ?1) AS inserted,
         (SELECT count(*) FROM changes WHERE list = ?1 AND kind = 'insert') AS changes,
-        (SELECT coalesce(sum(json_extract(tally, '$.counts.inserted')), 0) FROM scans WHERE list = ?1 AND scan >
+        (SELECT coalesce(sum(json_extract(totals, '$.counts.inserted')), 0) FROM scans WHERE list = ?1 AND scan >
           (SELECT min(scan) FROM scans WHERE list = ?1 AND state = 'complete')) AS countedChanges`
       ).get(label)
       if (figures?.["rows"] !== figures?.["inserted"] || figures?.["changes"] !== figures?.["countedChanges"]) {
