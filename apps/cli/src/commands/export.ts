@@ -14,6 +14,7 @@ import {
 } from "@payments/copy"
 import { Days, Lists, PaymentsApi, readPlainFile, RequestObserver } from "@payments/core"
 import {
+  anyOf,
   checkAll,
   chosenPersonal,
   chosenScanOptionsOf,
@@ -57,9 +58,7 @@ const listChoices = Lists.all.map(({ label, name }) => [label, name] as const)
 const canDivide = (list: Lists.AnyList, field: string): boolean => Object.hasOwn(list.filters, field)
 
 const dividedBy = (field: string): string =>
-  new Intl.ListFormat("en-GB", { type: "disjunction" }).format(
-    Lists.all.filter((list) => canDivide(list, field)).map(({ label }) => label)
-  )
+  anyOf(Lists.all.filter((list) => canDivide(list, field)).map(({ label }) => label))
 
 const exportFlags = {
   lists: Argument.ChoiceWithValue("list", listChoices).pipe(

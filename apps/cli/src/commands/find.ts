@@ -16,6 +16,7 @@ import {
 } from "@payments/copy"
 import { Lists, membersOf, parseText, type PaymentsApi } from "@payments/core"
 import {
+  allOf,
   checkAll,
   chosenPersonal,
   type ChosenSource,
@@ -268,8 +269,6 @@ const nextOf = ({ config, contains, copy, format, from, source, text }: {
     : { command: command(""), arguments: ["TEXT"] }
 }
 
-const listFormat = new Intl.ListFormat("en-GB")
-
 /** Says which lists have more matches, which rows are missing, and after a search without matches, where else to look. */
 const logNotes = Effect.fnUntraced(function*(
   results: ReadonlyArray<Found>,
@@ -282,9 +281,7 @@ const logNotes = Effect.fnUntraced(function*(
   }
 ) {
   if (isCut(results)) {
-    const cut = `Not all matches are shown. These lists have more than ${limit}: ${
-      listFormat.format(cutLists(results))
-    }.`
+    const cut = `Not all matches are shown. These lists have more than ${limit}: ${allOf(cutLists(results))}.`
     yield* logNote({
       message: next === undefined
         ? yield* wrapped(`${cut} Use payments query on a copy.`)

@@ -1,6 +1,6 @@
 /** The commands that continue a listing or a search. */
 import { printable } from "@payments/copy"
-import { type Next, shellWord } from "@payments/program"
+import { allOf, type Next, shellWord } from "@payments/program"
 
 /** The flags of a listing as they were typed, without those that say where it starts. */
 export interface TypedFlags {
@@ -33,7 +33,7 @@ export const continueCommand = (
 export const nextText = (next: Next): string =>
   typeof next === "string"
     ? next
-    : `${next.command}, with the same ${new Intl.ListFormat("en-GB").format(next.arguments)}`
+    : `${next.command}, with the same ${allOf(next.arguments)}`
 
 /** Returns the flags as a shell reads them, with a space before each. A flag without a text has no value. */
 export const flagsText = (flags: ReadonlyArray<readonly [flag: string, text: string | undefined]>): string =>

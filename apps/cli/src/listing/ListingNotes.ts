@@ -1,7 +1,7 @@
 /** What a listing says at its end: how to continue it, and what its output does not show. */
 import { namesForLogs, printable, Stdout } from "@payments/copy"
 import type { Lists } from "@payments/core"
-import { grouped, logNote, type Next } from "@payments/program"
+import { allOf, grouped, logNote, type Next } from "@payments/program"
 import { Effect } from "effect"
 import type { RowFormat } from "../output/Rows.ts"
 import { logWrapped, wrapped } from "../output/Wrapped.ts"
@@ -29,8 +29,6 @@ export interface ListingReport {
   /** How many of the records that `--sort` or `--query` keeps are repeated. */
   readonly repeated: number
 }
-
-const listed = new Intl.ListFormat("en-GB")
 
 export const endingOf = (report: ListingReport, error: Ending["error"]): Ending => {
   const { input: { selection }, isShown, repeated, state } = report
@@ -83,13 +81,13 @@ export const logNotes = Effect.fnUntraced(function*(
   if (hidden.length > 0) {
     yield* note(
       `the CSV has a column for each documented field only. The records also have ${
-        listed.format(hidden)
+        allOf(hidden)
       }: choose fields with --fields.`
     )
   }
   if (state.unseen.size > 0 && state.selected > 0) {
     const names = Array.from(state.unseen, ({ header }) => printable(header))
-    yield* note(`no printed record has ${listed.format(names)}.`)
+    yield* note(`no printed record has ${allOf(names)}.`)
   }
 })
 
@@ -119,7 +117,7 @@ const remainText = ({ input: { selection }, isFull, state }: ListingReport, erro
   const verb = local.length === 1 ? "applies" : "apply"
   return query !== undefined && error !== undefined
     ? "More records remain. --query prints no result, because that of some records could be mistaken for that of all."
-    : `More records remain. ${listed.format(local)} ${verb} only to the ${grouped(state.read)} that were read${
+    : `More records remain. ${allOf(local)} ${verb} only to the ${grouped(state.read)} that were read${
       isFull ? ", because no more fit in memory" : ""
     }.`
 }

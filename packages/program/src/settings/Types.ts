@@ -4,6 +4,7 @@
  */
 import { Lists } from "@payments/core"
 import { Cron, DateTime, Option, Record, Result, Schema, Struct } from "effect"
+import { anyOf } from "../text/Words.ts"
 import * as Parsers from "./Parsers.ts"
 import type { SettingParser } from "./Parsers.ts"
 
@@ -77,13 +78,10 @@ const list = <A, S extends Schema.Top>(
 })
 
 const choices = <const A extends string>(values: ReadonlyArray<A>, description: string) =>
-  Schema.Literals(values).annotate({ message: `must be ${either(values.map((value) => `"${value}"`))}`, description })
-
-const either = (values: ReadonlyArray<string>): string =>
-  new Intl.ListFormat("en-GB", { type: "disjunction" }).format(values)
+  Schema.Literals(values).annotate({ message: `must be ${anyOf(values.map((value) => `"${value}"`))}`, description })
 
 export const oneOf = <const A extends string>(...values: ReadonlyArray<A>) => ({
-  expected: either(values),
+  expected: anyOf(values),
   parse: (given: string) => values.find((value) => value === given),
   fromFile: (value: A) => value,
   schema: (description: string) => choices(values, description)

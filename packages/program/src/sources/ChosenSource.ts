@@ -13,6 +13,7 @@ import { settingFlag } from "../settings/Flags.ts"
 import { existingUsualFile, namedFile, usualFile } from "../settings/Location.ts"
 import { variableText } from "../settings/Setting.ts"
 import { allSettings } from "../settings/SettingTable.ts"
+import { allOf } from "../text/Words.ts"
 import type { LoadedSource } from "./LoadSources.ts"
 import type { ShownSetting } from "./ShownValues.ts"
 import { rateLimitStore, type SourceOverrides } from "./SourceValues.ts"
@@ -146,7 +147,7 @@ const choose = (
 ): Choice => {
   const [first, second] = sources
   if (first === undefined || (name === undefined && second === undefined)) return Effect.succeed(first)
-  const names = new Intl.ListFormat("en-GB").format(sources.slice(0, mostNames).map((source) => source.name))
+  const names = allOf(sources.slice(0, mostNames).map((source) => source.name))
   const more = sources.length > mostNames ? `, and ${sources.length - mostNames} more` : ""
   if (name === undefined) {
     return usage(
