@@ -11,6 +11,7 @@ export interface Column {
   readonly name: string
   readonly kind: Lists.FieldMeaning["kind"]
   readonly path: Lists.FieldMeaning["path"]
+  readonly meaning: Lists.FieldMeaning["meaning"]
 }
 
 export interface RecordedColumn {
@@ -82,7 +83,12 @@ const none: ReadonlyArray<string> = []
 
 /** In the document's order, `id` first. */
 export const columnsOf = (list: Lists.AnyList): ReadonlyArray<Column> =>
-  Lists.fieldMeanings(list).map(({ kind, path }) => ({ name: path.map(String.camelToSnake).join("_"), kind, path }))
+  Lists.fieldMeanings(list).map(({ kind, meaning, path }) => ({
+    name: path.map(String.camelToSnake).join("_"),
+    kind,
+    path,
+    meaning
+  }))
 
 /** Returns null if the field is absent, null or of another type. */
 export const valueOf = (column: Column, record: unknown): Cell => cellOf(column.kind, fieldOf(column, record))

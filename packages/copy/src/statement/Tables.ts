@@ -1,7 +1,6 @@
 /** The tables of a destination that queries can use, with their columns. */
 import { Lists } from "@payments/core"
 import { columnsOf, tableOf } from "../plan/Columns.ts"
-import { meaningOf } from "./ColumnMeanings.ts"
 
 /** A column of a table. */
 export interface TableColumn {
@@ -30,7 +29,7 @@ export const tables: ReadonlyArray<Table> = [
     name: tableOf(list),
     description: `the ${list.title}, a row for each record`,
     columns: [
-      ...columnsOf(list).map(({ kind, name, path }) => ({ name, kind, description: meaningOf(list, path) })),
+      ...columnsOf(list).map(({ kind, meaning, name }) => ({ name, kind, description: meaning })),
       ...rowColumns
     ]
   })),

@@ -273,6 +273,8 @@ export interface FieldMeaning {
   readonly identifies: Identifies
   /** The kind of value, if the records of a person are found by it. */
   readonly identifier: Identifier | undefined
+  /** What the field means, for people, without a full stop. */
+  readonly meaning: string
 }
 
 /**
@@ -309,16 +311,15 @@ const propertiesOf = (ast: SchemaAST.AST): ReadonlyArray<readonly [string, Schem
 const meaningOf = (path: FieldMeaning["path"], ast: SchemaAST.AST): FieldMeaning => ({
   path,
   kind: ast._tag === "Number" ? "integer" : ast._tag === "Boolean" ? "boolean" : "text",
-  identifies: identifiesOf(ast),
-  identifier: (["customer-id", "document-number"] as const).find((kind) => kind === ast.annotations?.["identifier"])
+  // A field without this annotation, which does not compile, counts as personal.
+  identifies: (["payment", "nobody"] as const).find((kind) => kind === annotationOf(ast, "identifies")) ?? "person",
+  identifier: (["customer-id", "document-number"] as const).find((kind) => kind === annotationOf(ast, "identifier")),
+  meaning: globalThis.String(annotationOf(ast, "meaning") ?? "")
 })
 
-/** Returns what the field's annotation says. A field without one, which does not compile, counts as personal. */
-const identifiesOf = ({ annotations, checks }: SchemaAST.AST): Identifies => {
-  // If a type has checks, Effect adds its annotations to the last check.
-  const found = annotations?.["identifies"] ?? checks?.at(-1)?.annotations?.["identifies"]
-  return (["payment", "nobody"] as const).find((kind) => kind === found) ?? "person"
-}
+/** Returns an annotation of a type. If the type has checks, Effect has added it to the last check. */
+const annotationOf = ({ annotations, checks }: SchemaAST.AST, name: string): unknown =>
+  annotations?.[name] ?? checks?.at(-1)?.annotations?.[name]
 
 /**
  * Whether the value of a record's field matches the filter. Text matches if it is equal. A day or date-time also

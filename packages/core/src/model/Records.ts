@@ -31,19 +31,23 @@ export interface DescribedField extends Schema.Top {
 /** A field that may be absent or null. These are distinct, and possible for every field except `id` (§2.5). */
 const maybe = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
 
-/** Adds what the value identifies: as an annotation for programs, and in the type for {@link fields}. */
-const identifying = (identifies: Identifies) => <S extends Schema.Top>(schema: S) =>
-  Object.assign(maybe(schema.annotate({ identifies })), { identifies })
+/**
+ * Adds what the value identifies: as an annotation for programs, and in the type for {@link fields}. The meaning is for
+ * people who write a statement: the column's. An object has none.
+ */
+const identifying = (identifies: Identifies) => <S extends Schema.Top>(schema: S, meaning?: string) =>
+  Object.assign(maybe(schema.annotate({ identifies, meaning })), { identifies })
 
 const person = identifying("person")
 const payment = identifying("payment")
 const nobody = identifying("nobody")
 
 /** A field by whose value the records of a person are found. */
-const identifier = (kind: Identifier) => person(Schema.String.annotate({ identifier: kind }))
+const identifier = (kind: Identifier, meaning: string) => person(Schema.String.annotate({ identifier: kind }), meaning)
 
 /** The identifier of a record. It is the only required field. */
-const recordId = Object.assign(Schema.String.annotate({ identifies: "payment" }), { identifies: "payment" as const })
+const recordId = (meaning: string) =>
+  Object.assign(Schema.String.annotate({ identifies: "payment", meaning }), { identifies: "payment" as const })
 
 /** Returns the fields. Their type requires that each one says what it identifies. */
 const fields = <const Fields extends { readonly [name: string]: DescribedField }>(described: Fields): Fields =>
@@ -53,7 +57,8 @@ const fields = <const Fields extends { readonly [name: string]: DescribedField }
  * A field with the text of an instant or a day (§2). The check accepts any text, so that a malformed date does not lose
  * the record. The annotation says which fields are dates.
  */
-const dateText = (temporal: "dateTime" | "day") => nobody(Schema.String.annotate({ temporal }))
+const dateText = (temporal: "dateTime" | "day", meaning: string) =>
+  nobody(Schema.String.annotate({ temporal }), meaning)
 
 /** Accepts any string; editors suggest the observed values. The document does not list all values (§2, §3). */
 const observed = <const Values extends ReadonlyArray<string>>(values: Values) =>
@@ -65,123 +70,132 @@ const open = <const Fields extends Schema.Struct.Fields>(known: Fields) =>
 
 const customerDetails = fields({
   /** Reference of the customer. */
-  reference: person(Schema.String),
+  reference: person(Schema.String, "reference of the customer"),
   /** Name of the customer. */
-  name: person(Schema.String),
+  name: person(Schema.String, "name of the customer"),
   /** Type of the identity document; observed: `cc`. */
-  documentType: nobody(observed(["cc"])),
+  documentType: nobody(observed(["cc"]), "type of the identity document; observed: cc"),
   /** Number of the identity document. */
-  documentNumber: identifier("document-number"),
+  documentNumber: identifier("document-number", "number of the identity document"),
   /** E-mail address. */
-  email: person(Schema.String),
+  email: person(Schema.String, "e-mail address"),
   /** Telephone number. */
-  phoneNumber: person(Schema.String)
+  phoneNumber: person(Schema.String, "telephone number")
 })
 
 const payoutTargetDetails = fields({
   /** Reference of the target. */
-  reference: person(Schema.String),
+  reference: person(Schema.String, "reference of the target"),
   /** Description of the target. */
-  description: person(Schema.String),
+  description: person(Schema.String, "description of the target"),
   /** Kind of target; observed: `bankAccount`. */
-  type: nobody(observed(["bankAccount"]))
+  type: nobody(observed(["bankAccount"]), "kind of target; observed: bankAccount")
 })
 
 const payoutRequest = <Customer extends Schema.Top, Target extends Schema.Top>(customer: Customer, target: Target) =>
   fields({
     /** Identifier of the payout request. */
-    id: recordId,
+    id: recordId("identifier of the payout request"),
     /** Reference given on creation. Can be filtered by. */
-    reference: payment(Schema.String),
+    reference: payment(Schema.String, "reference given on creation"),
     /** Identifier of the customer. Can be filtered by. */
-    customerId: identifier("customer-id"),
+    customerId: identifier("customer-id", "identifier of the customer"),
     /** The customer (§2.1). */
     customerDetails: person(customer),
     /** Identifier of the payout target. Can be filtered by. */
-    payoutTargetId: person(Schema.String),
+    payoutTargetId: person(Schema.String, "identifier of the payout target"),
     /** The payout target. */
     payoutTargetDetails: person(target),
     /** State of the request; observed: `processing`. */
-    status: nobody(observed(["processing"])),
+    status: nobody(observed(["processing"]), "state of the request; observed: processing"),
     /** Reason or code for the status; observed: `AUTHENTICATION_FAILED`. */
-    statusMessage: nobody(observed(["AUTHENTICATION_FAILED"])),
+    statusMessage: nobody(
+      observed(["AUTHENTICATION_FAILED"]),
+      "reason or code for the status; observed: AUTHENTICATION_FAILED"
+    ),
     /** Amount of the request; the document does not specify currency and unit. */
-    amount: nobody(Schema.Int),
+    amount: nobody(Schema.Int, "amount of the request; the document does not specify currency and unit"),
     /** Amount that was sent; the document does not specify currency and unit. */
-    amountSent: nobody(Schema.Int),
+    amountSent: nobody(Schema.Int, "amount that was sent; the document does not specify currency and unit"),
     /** Fee charged; the document does not specify currency and unit. */
-    fee: nobody(Schema.Int),
+    fee: nobody(Schema.Int, "fee charged; the document does not specify currency and unit"),
     /** Identifier of the merchant account that the money is paid from. */
-    sourceMerchantAccountId: nobody(Schema.String),
+    sourceMerchantAccountId: nobody(Schema.String, "identifier of the merchant account that the money is paid from"),
     /** ISO 8601 in UTC, to the second, such as `2024-05-01T10:00:00Z`. */
-    createdAt: dateText("dateTime"),
+    createdAt: dateText("dateTime", "time of creation: ISO 8601 in UTC, to the second, such as 2024-05-01T10:00:00Z"),
     /** ISO 8601 in UTC, to the second. */
-    updatedAt: dateText("dateTime")
+    updatedAt: dateText("dateTime", "time of the last update: ISO 8601 in UTC, to the second")
   })
 
 const payinSource = <Customer extends Schema.Top>(customer: Customer) =>
   fields({
     /** Identifier of the payin source. */
-    id: recordId,
+    id: recordId("identifier of the payin source"),
     /** Reference given on creation. Can be filtered by. */
-    reference: payment(Schema.String),
+    reference: payment(Schema.String, "reference given on creation"),
     /** Description. */
-    description: person(Schema.String),
+    description: person(Schema.String, "description"),
     /** Identifier of the customer. Can be filtered by. */
-    customerId: identifier("customer-id"),
+    customerId: identifier("customer-id", "identifier of the customer"),
     /** The customer (§2.1). */
     customerDetails: person(customer),
     /** State; observed: `pending`. */
-    status: nobody(observed(["pending"])),
+    status: nobody(observed(["pending"]), "state; observed: pending"),
     /** Reason or code for the status; observed: `AUTHENTICATION_FAILED`. */
-    statusMessage: nobody(observed(["AUTHENTICATION_FAILED"])),
+    statusMessage: nobody(
+      observed(["AUTHENTICATION_FAILED"]),
+      "reason or code for the status; observed: AUTHENTICATION_FAILED"
+    ),
     /** Address where the customer authorizes the source. */
-    authUrl: person(Schema.String),
+    authUrl: person(Schema.String, "address where the customer authorizes the source"),
     /** Address that the customer returns to. */
-    redirectUrl: person(Schema.String),
+    redirectUrl: person(Schema.String, "address that the customer returns to"),
     /** Whether partial payins are enabled. */
-    partialPayinsEnabled: nobody(Schema.Boolean),
+    partialPayinsEnabled: nobody(Schema.Boolean, "whether partial payins are enabled"),
     /** Kind of source; observed: `bankAccount`. */
-    type: nobody(observed(["bankAccount"])),
+    type: nobody(observed(["bankAccount"]), "kind of source; observed: bankAccount"),
     /** ISO 8601 in UTC, to the second, such as `2024-05-01T10:00:00Z`. */
-    createdAt: dateText("dateTime"),
+    createdAt: dateText("dateTime", "time of creation: ISO 8601 in UTC, to the second, such as 2024-05-01T10:00:00Z"),
     /** ISO 8601 in UTC, to the second. */
-    updatedAt: dateText("dateTime")
+    updatedAt: dateText("dateTime", "time of the last update: ISO 8601 in UTC, to the second")
   })
 
 const invoice = fields({
   /** Identifier of the invoice. */
-  id: recordId,
+  id: recordId("identifier of the invoice"),
   /** Reference of the invoice. Can be filtered by. */
-  reference: payment(Schema.String),
+  reference: payment(Schema.String, "reference of the invoice"),
   /** State; observed: `paid`. */
-  status: nobody(observed(["paid"])),
+  status: nobody(observed(["paid"]), "state; observed: paid"),
   /** Amount of the invoice; the document does not specify currency and unit. */
-  amount: nobody(Schema.Int),
+  amount: nobody(Schema.Int, "amount of the invoice; the document does not specify currency and unit"),
   /** Free text. */
-  description: person(Schema.String),
+  description: person(Schema.String, "free text"),
   /** Identifier of the contract. Can be filtered by. */
-  contract: person(Schema.String),
+  contract: person(Schema.String, "identifier of the contract"),
   /** Document number of the customer. Can be filtered by. */
-  customerDocumentNumber: identifier("document-number"),
+  customerDocumentNumber: identifier("document-number", "document number of the customer"),
   /** ISO 8601 in UTC, to the millisecond, such as `2024-05-01T10:00:00.000Z`. */
-  createdAt: dateText("dateTime"),
+  createdAt: dateText(
+    "dateTime",
+    "time of creation: ISO 8601 in UTC, to the millisecond, such as 2024-05-01T10:00:00.000Z"
+  ),
   /** ISO 8601 in UTC, to the millisecond. Can be filtered by. */
-  paymentDate: dateText("dateTime"),
+  paymentDate: dateText("dateTime", "time of the payment: ISO 8601 in UTC, to the millisecond"),
   /** How it was paid; observed: `pse`. */
-  paymentMethod: nobody(observed(["pse"])),
+  paymentMethod: nobody(observed(["pse"]), "how it was paid; observed: pse"),
   /** Where it was paid from; observed: `link`. */
-  paymentSource: nobody(observed(["link"])),
+  paymentSource: nobody(observed(["link"]), "where it was paid from; observed: link"),
   /** Amount paid; the document does not specify currency and unit. */
-  paymentAmount: nobody(Schema.Int),
+  paymentAmount: nobody(Schema.Int, "amount paid; the document does not specify currency and unit"),
   /** A date, `YYYY-MM-DD`, without a time zone. Can be filtered by. */
-  settlementDate: dateText("day"),
+  settlementDate: dateText("day", "day of the settlement: a date, YYYY-MM-DD, without a time zone"),
   /** The settlement cycle; observed: a digit string. Can be filtered by. */
-  settlementTime: nobody(Schema.String),
+  settlementTime: nobody(Schema.String, "the settlement cycle; observed: a digit string"),
   /** Identifier of the payment. */
-  paymentId: payment(Schema.String),
+  paymentId: payment(Schema.String, "identifier of the payment"),
   /** Address of the payment page. */
-  paymentUrl: payment(Schema.String)
+  paymentUrl: payment(Schema.String, "address of the payment page")
 })
 
 /** The customer embedded in payout requests and payin sources (§2.1). */
