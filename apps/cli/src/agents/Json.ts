@@ -66,9 +66,10 @@ export const isCut = contains((object) => "cutText" in object && "characters" in
 const invisible = /[^\P{C}\t\n\r]|[\p{Default_Ignorable_Code_Point}\p{Zl}\p{Zp}]/u
 
 /**
- * Returns the value with each text that has an invisible character as `{"escapedText"}`: the inside of a JSON string in which
- * those characters are escaped. So `JSON.parse` of it in quotes is the exact text. If a name of an object has such a character,
- * the object is shown as its JSON text in this form; so is an object of the service that looks like this form.
+ * Returns the value with each text that has an invisible character as `{"escapedText"}`: the inside of a JSON string in
+ * which those characters are escaped. So `JSON.parse` of it in quotes is the exact text. If a name of an object has
+ * such a character, the object is shown as its JSON text in this form. So is an object of the service that looks like
+ * this form.
  */
 export const visible = (value: Json): Json => {
   if (typeof value === "string") return invisible.test(value) ? { escapedText: escaped(value) } : value

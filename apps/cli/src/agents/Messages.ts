@@ -1,7 +1,7 @@
 /**
- * The messages on standard input and output, one line each. Only messages of JSON-RPC reach the protocol: its reader stops at
- * other text for half a second and loses the messages that arrived with it, and does not answer other JSON. A line that is too
- * long is refused, and never kept in memory.
+ * The messages on standard input and output, one line each. Only messages of JSON-RPC reach the protocol. At other
+ * text, its reader stops for half a second and loses the messages that arrived with it. It does not answer other JSON.
+ * A line that is too long is refused, and never kept in memory.
  */
 import { isJsonObject } from "@payments/core"
 import { Effect, Result, Stdio, Stream } from "effect"

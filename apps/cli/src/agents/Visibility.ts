@@ -1,7 +1,7 @@
 /**
- * Which fields an agent may see. With `pseudonymize`, documented fields that identify a person have a pseudonym in place of each
- * value: equal values have equal ones, and nobody can compute them without the key. With `omit`, the visible fields are the documented fields that identify no person, and nothing else: a
- * field that the document does not have may contain anything.
+ * Which fields an agent may see. With `pseudonymize`, each value of a documented field that identifies a person is a
+ * pseudonym. Equal values have equal ones, and nobody can compute them without the key. With `omit`, only the
+ * documented fields that identify no person are visible. A field that the document does not have may contain anything.
  */
 import { type Excerpt, pseudonymOnce } from "@payments/copy"
 import { Lists, membersOf } from "@payments/core"

@@ -64,8 +64,8 @@ const barDrawer = (points: ReadonlyArray<Point>, room: number, colors: boolean) 
 const lineHeight = 14
 
 /**
- * Returns at most `most` points. Points that share a place become one, with the label of the first and the value that is
- * farthest from 0, so that no peak disappears.
+ * Returns at most `most` points. Points that share a place become one, with the label of the first. It has the value
+ * that is farthest from 0, so that no peak disappears.
  */
 const thinned = (
   points: ReadonlyArray<Point>,

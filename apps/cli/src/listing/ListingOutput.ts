@@ -1,6 +1,6 @@
 /**
- * Prints the records of a listing. `ndjson` and `json` contain the exact text of each record or of the chosen fields; `csv` has
- * a column for each field; a table is for people. Output to a pipe is exact.
+ * Prints the records of a listing. `ndjson` and `json` contain the exact text of each record or of the chosen fields.
+ * `csv` has a column for each field. A table is for people. Output to a pipe is exact.
  */
 import type { Cell, FieldPath } from "@payments/copy"
 import { exactNumber, Lists, type PaymentsError } from "@payments/core"

@@ -1,6 +1,6 @@
 /**
- * Runs the expression of `--query` in a process of its own, so that an interrupt stops it at once, and too much memory ends only
- * that process.
+ * Runs the expression of `--query` in a process of its own. An interrupt stops it at once, and too much memory ends
+ * only that process.
  */
 import { requestOf } from "@payments/copy"
 import { CommandExit, ExitCode, usage } from "@payments/program"

@@ -1,7 +1,7 @@
 /**
- * `--output`: the file that a listing appends its records to. The position in `--cursor-file` says how long the file was when
- * it was saved. A run that was killed between the two has written records after that position: the next run cuts them off and
- * reads them again, so the file and the position always agree.
+ * `--output`: the file that a listing appends its records to. The position in `--cursor-file` says how long the file
+ * was when it was saved. A run that was killed between the two has written records after that position. The next run
+ * cuts them off and reads them again, so the file and the position always agree.
  */
 import { printable, realPathOf, writeProblem } from "@payments/copy"
 import { CommandExit, ExitCode, usage } from "@payments/program"

@@ -261,8 +261,8 @@ const codeOf = ({ reason }: SqlError.SqlError): string | undefined => {
 }
 
 /**
- * Whether the connection is lost for a reason that may be temporary: Class 08, or a server that is unreachable, stops,
- * starts or has no connection left.
+ * Whether the connection is lost for a reason that may be temporary. The codes are class 08, and those of a server that
+ * is unreachable, stops, starts or has no connection left.
  */
 const isLost = (error: SqlError.SqlError): boolean => {
   const code = codeOf(error)

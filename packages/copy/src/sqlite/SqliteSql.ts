@@ -58,8 +58,8 @@ export const settle = <A>(body: Effect.Effect<A, SinkError>): A => {
 export const style: Style = { dialect: "sqlite", schema: "main", parameter: (number) => `?${number}` }
 
 /**
- * Removes the numbers of parameters that stand once each and in order. For a parameter with a number, each binding of a
- * value searches a list of all parameters, which takes 4 % of the time of the thread that writes.
+ * Removes the numbers of parameters that stand once each and in order. To bind a value to a parameter with a number,
+ * Node searches a list of all parameters. That takes 4 % of the time of the thread that writes.
  */
 const withoutNumbers = (text: string): string => {
   const parameters = text.match(/\?\d+/g) ?? []

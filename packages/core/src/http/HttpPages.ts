@@ -1,6 +1,6 @@
 /**
  * Requests pages over any `HttpClient`. With every client, no redirect is followed, an attempt ends within its
- * deadlines, a body larger than the limit is refused, and no part of the query appears in a span or an error.
+ * deadlines, and a body larger than the limit is refused. No part of the query appears in a span or an error.
  */
 import { type Clock, Context, Effect, Redacted, Result, Stream, Tracer } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse, HttpTraceContext } from "effect/http"

@@ -1,8 +1,8 @@
 /**
  * A faster way to read an answer than `HttpClient.execute`. The client of `@payments/core/node` has a function, the
- * tuned read, that sends a request and returns the whole body at once, without creating the requests, responses and
- * streams of `HttpClient`. The function is a property of the client object. A client that is derived from it, with
- * other headers, retries or logging, does not have the property; its requests are sent with `execute`.
+ * tuned read, that sends a request and returns the whole body at once. It creates no requests, responses and streams of
+ * `HttpClient`. The function is a property of the client object. A client that is derived from it, with other headers,
+ * retries or logging, does not have the property; its requests are sent with `execute`.
  */
 import type { Effect } from "effect"
 import type { HttpClient } from "effect/http"

@@ -1,7 +1,7 @@
 /**
- * The tuned read of the Node client: sends a request with undici and collects the whole body. It enforces the deadlines
- * and the size limit, follows no redirect, decodes the body, and closes the connection on interruption, as `HttpPages`
- * does with any other client.
+ * The tuned read of the Node client: sends a request with undici and collects the whole body. As `HttpPages` does with
+ * any other client, it enforces the deadlines and the size limit, follows no redirect, and decodes the body. It closes
+ * the connection on interruption.
  */
 import type { Dispatcher } from "@effect/platform-node/Undici"
 import { Effect } from "effect"

@@ -1,5 +1,5 @@
 /**
- * Detects a listing that would never end: a cursor that repeats, after any number of pages, and pages that bring no new
+ * Detects a listing that would never end. Its cursor repeats after any number of pages, or its pages bring no new
  * records under ever new cursors. It remembers fingerprints, from which no cursor and no id can be read.
  */
 import type { PaymentsConfig } from "../config/PaymentsConfig.ts"

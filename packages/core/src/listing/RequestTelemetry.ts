@@ -48,8 +48,8 @@ const makeMetrics = (attributes: { readonly [name: string]: string }) => {
 }
 
 /**
- * Returns a function that records a client span and the duration of each request of one list, logs the request at the
- * level debug, and calls the {@link RequestObserver}. `paceOf` returns the pace of the list.
+ * Returns a function that observes each request of one list. It records a client span and the duration, logs the
+ * request at the level debug, and calls the {@link RequestObserver}. `paceOf` returns the pace of the list.
  */
 export const instrument = (address: URL, list: AnyList, paceOf: () => Pace) => {
   const attributes = {

@@ -7,7 +7,7 @@ const longest = 200
 /**
  * Returns the merchant id in an invoice's `paymentUrl`, whose shape is
  * `<payment_page_url>/pay/<merchant_id>/<invoice_id>` (§2.4). Allows a query, a fragment, a slash at the end and
- * percent-encoding. Returns undefined for every other address: if the last segment is not the id of the invoice, no
+ * percent-encoding. Returns undefined for every other address. If the last segment is not the id of the invoice, no
  * other segment is certain to be the merchant id.
  */
 export const merchantIdOf = ({ id, paymentUrl }: Pick<Invoice, "id" | "paymentUrl">): string | undefined => {

@@ -267,8 +267,9 @@ export interface ErrorBody {
   /** The length in characters. */
   readonly length: number
   /**
-   * The error code, if a common key such as `code` contains text that looks like one: capital words joined by `_`, such
-   * as `BAD_FILTER`, or a well-known single word. A code that contains a key, a cursor or a filter value is left out.
+   * The error code, if a common key such as `code` contains text that looks like one. That is capital words joined by
+   * `_`, such as `BAD_FILTER`, or a well-known single word. A code that contains a key, a cursor or a filter value is
+   * left out.
    */
   readonly code: string | undefined
   /** The whole body. It may contain personal data or parts of the request: unwrap it only where those may be shown. */

@@ -1,6 +1,6 @@
 /**
- * A position in a list: a cursor, and the list, limit and filters that it belongs to (§4.4: a cursor is sent back "with
- * the same limit"). A position is always `Redacted`, because a cursor may contain data of the records.
+ * A position in a list: a cursor, and the list, limit and filters that it belongs to. A cursor is sent back "with the
+ * same limit" (§4.4). A position is always `Redacted`, because a cursor may contain data of the records.
  */
 import { type Option, Redacted, Schema } from "effect"
 import { ListName, PageLimit } from "./Lists.ts"

@@ -1,6 +1,7 @@
 /**
- * Decides whether a failed attempt is retried and how long to wait before it: a pure function of the reason, the number
- * of the attempt, the server's `Retry-After` and the tokens left in the client's retry budget. `Retry.ts` waits.
+ * Decides whether a failed attempt is retried and how long to wait before it. The decision depends only on the reason,
+ * the number of the attempt, the server's `Retry-After` and the tokens left in the client's retry budget. `Retry.ts`
+ * waits.
  */
 import { Duration } from "effect"
 import type { Reason } from "../model/PaymentsError.ts"
@@ -38,9 +39,9 @@ export interface RetryPolicy {
 }
 
 /**
- * 3 attempts; the first wait is up to 50 ms after a transient failure and up to 1 s after a 429; no wait exceeds 20 s,
- * except a `Retry-After` of up to 30 s. The budget has 500 tokens: a retry costs 14 after a transient failure and 5
- * after a 429, and a success at the first attempt adds 1.
+ * 3 attempts. The first wait is up to 50 ms after a transient failure and up to 1 s after a 429. No wait exceeds 20 s,
+ * except a `Retry-After` of up to 30 s. The budget has 500 tokens. A retry costs 14 after a transient failure and 5
+ * after a 429. A success at the first attempt adds 1.
  */
 export const defaultRetryPolicy: RetryPolicy = {
   attempts: 3,

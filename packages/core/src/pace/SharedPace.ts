@@ -4,8 +4,8 @@
  * first 429, then slowly near the rate of the last 429.
  *
  * A client that is cut off from the store cannot know whether the others are too, and they cannot know that it still
- * sends. So the clients that use the store leave a part of the ceiling unused, the reserve, and a client without the
- * store sends at most its share of the reserve. All clients together then keep to the ceiling at every moment.
+ * sends. So the clients that use the store leave a part of the ceiling unused, the reserve. A client without the store
+ * sends at most its share of the reserve. All clients together then keep to the ceiling at every moment.
  *
  * This module only performs: `SharedRate.ts` decides, and `SharedBudget.ts` uses the store.
  */

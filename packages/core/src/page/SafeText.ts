@@ -1,7 +1,7 @@
 /**
  * Decides which text of an answer is safe to show in errors, logs, spans and metrics. A service may put anything into
  * its answers: the key, a cursor, a filter value, a document number, a name. So text is shown only if it has a form
- * that these values do not have, and never if this client has sent or received it as a secret.
+ * that these values do not have. Text that this client has sent or received as a secret is never shown.
  */
 import { Hash } from "effect"
 import { Base64Url, Hex } from "effect/encoding"
@@ -79,8 +79,8 @@ export interface Secrets {
   readonly add: (value: string) => void
   /**
    * Whether a text shows a secret. Case and punctuation are ignored. The text shows a key, or one of the latest 256
-   * values, if it contains it (plain, in hex or in base64url) or is an excerpt of it. The text shows an older value
-   * only if it equals it, or if a segment between dots does, as in the path of a field.
+   * values, if it contains it or is an excerpt of it. It may contain it plain, in hex or in base64url. The text shows
+   * an older value only if it equals it, or if a segment between dots does, as in the path of a field.
    */
   readonly areIn: (text: string) => boolean
 }
@@ -89,7 +89,7 @@ export interface Secrets {
 const mostRemembered = 256
 
 /**
- * A scan shows field names of its records only at its end, when the cursors and filter values of early pages are no
+ * A scan shows field names of its records only at its end. By then, the cursors and filter values of early pages are no
  * longer among the latest.
  */
 const mostHashes = 100_000

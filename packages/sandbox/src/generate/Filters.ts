@@ -34,8 +34,8 @@ export interface FilteredList {
 export type MakeFilter = (value: string, list: FilteredList) => Filter | undefined
 
 /**
- * If more initial invoices can match than `maxCandidates` and than the `listDivisor`-th part of the list, it is faster
- * to read the whole list than to sort them as candidates.
+ * Many initial invoices may match: more than `maxCandidates` and than the `listDivisor`-th part of the list. Then it is
+ * faster to read the whole list than to sort them as candidates.
  */
 const maxCandidates = 16_384
 const listDivisor = 64

@@ -1,7 +1,7 @@
 /**
- * Generates records as a function of seed, list, index and history, so that they are the same on every machine. They look
- * like a merchant's data and contain what the document allows or does not specify: names in many scripts, odd text,
- * nulls, missing and undocumented fields, unlisted statuses, and numbers that parsing would change.
+ * Generates records as a function of seed, list, index and history, so that they are the same on every machine. They
+ * look like a merchant's data and contain what the document allows or does not specify. There are names in many
+ * scripts, odd text, nulls, missing and undocumented fields, unlisted statuses, and numbers that parsing would change.
  */
 import { Lists } from "@payments/core"
 import type { MemoryList } from "@payments/core/testing"

@@ -43,7 +43,7 @@ export interface Lifecycle {
   readonly startMs: number
   /**
    * The latest time that can be queried. It is reached when 2^24 records have appeared, the list has 2^30 records, each
-   * record has changed 2^30 times, or a century has passed, whichever happens first.
+   * record has changed 2^30 times, or a century has passed.
    */
   readonly endMs: number
   /** Returns the number of records that have ever appeared, including those that have vanished. */

@@ -32,8 +32,9 @@ export interface Misplacement {
 }
 
 /**
- * Makes the order "newest" with misplaced records. The slots of the list are read from the last one down: first one for each
- * record, newest first, then one for each record that appeared later, oldest first. Each record lies in one of its two slots.
+ * Makes the order "newest" with misplaced records. The slots of the list are read from the last one down. First comes
+ * one for each record, newest first, then one for each record that appeared later, oldest first. Each record lies in
+ * one of its two slots.
  */
 export const newestExcept = ({ initialCount, isActive, isMisplaced }: Misplacement): ListOrder => {
   const newest = make("newest", 0)

@@ -1,7 +1,7 @@
 /**
- * A scrambled van der Corput sequence. It gives each record a fixed point in [0, 1). If [0, 1) is divided into 2^n equal
- * intervals, each interval contains the point of exactly one of the first 2^n records, and that record can be computed.
- * So a shuffled list is read in order, and the records of an interval are found, without storing or sorting records.
+ * A scrambled van der Corput sequence. It gives each record a fixed point in [0, 1). If [0, 1) is divided into 2^n
+ * equal intervals, each one contains the point of exactly one of the first 2^n records. That record can be computed. So
+ * a shuffled list is read in order, and the records of an interval are found, without storing or sorting records.
  */
 import { draw } from "./RecordRandom.ts"
 
@@ -35,9 +35,9 @@ const inverse = (odd: number): number => {
 }
 
 /**
- * Makes the points for a key. Every step of `scramble` carries only from lower bits to higher ones, so the lowest n bits of
- * the result depend on the lowest n bits of the index only. Therefore the point of a record stays in its interval when
- * the intervals are halved.
+ * Makes the points for a key. Every step of `scramble` carries only from lower bits to higher ones. So the lowest n
+ * bits of the result depend only on those of the index. Therefore the point of a record stays in its interval when the
+ * intervals are halved.
  */
 export const make = (key: number): LowDiscrepancyOrder => {
   const flip = draw(key, 1)

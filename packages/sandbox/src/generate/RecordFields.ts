@@ -73,9 +73,9 @@ export const updatedMs = (key: number, createdAt: number, history: RecordHistory
     : history.appearedMs ?? Math.min(createdAt + draw(key, 19) % dayMs, Math.max(createdAt, startMs))
 
 /**
- * Returns an amount. Most amounts are whole thousands below a million. If there are unusual ones, of 1,000 amounts 4 are
- * negative, 15 are large and no whole thousands, and 1 is close to the largest integer that a JavaScript number represents
- * exactly.
+ * Returns an amount. Most amounts are whole thousands below a million. If there are unusual ones, of 1,000 amounts 4
+ * are negative, and 15 are large and no whole thousands. One is close to the largest integer that a JavaScript number
+ * represents exactly.
  */
 export const amountOf = (key: number, { unusualAmounts }: TextOptions): number => {
   const drawn = draw(key, 13)

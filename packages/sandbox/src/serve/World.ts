@@ -55,8 +55,9 @@ export interface World {
   /** The servers of the lists, by name. */
   readonly servers: ListServer.ListServers
   /**
-   * Puts a share, 0 to 1, of the records that appear from now on at the end of the lists, although the lists are otherwise
-   * newest first. So the order of the lists breaks its promise. Undefined if the lists have another order, or are not live.
+   * Puts a share, 0 to 1, of the records that appear from now on at the end of the lists. Otherwise, the lists are
+   * newest first. So the order of the lists breaks its promise. Undefined if the lists have another order, or are not
+   * live.
    */
   readonly misplace: ((share: number) => void) | undefined
   /**
