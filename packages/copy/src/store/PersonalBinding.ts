@@ -7,11 +7,12 @@ import {
   type PersonalState,
   type ScanRequest
 } from "../port/Sink.ts"
-import { keepText, keyCheckIn, nameOf } from "../rule/StoredRule.ts"
+import { keepAll } from "../rule/Rule.ts"
+import { keepText, keyCheckIn, nameOf, toStored } from "../rule/StoredRule.ts"
 import { readNumber, readOptional, type Row } from "./Rows.ts"
 
 /** The binding of a scan that keeps every field, in a destination where nothing was ever erased. */
-export const keepBinding: PersonalBinding = { rule: keepText, edition: 0 }
+export const keepBinding: PersonalBinding = { rule: toStored(keepAll), edition: 0 }
 
 export const bindingOf = ({ personal = keepBinding }: Pick<ScanRequest, "personal">): PersonalBinding => personal
 

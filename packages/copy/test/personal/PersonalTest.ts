@@ -21,7 +21,7 @@ import {
   Sink
 } from "../../src/index.ts"
 import { tableOf } from "../../src/plan/Columns.ts"
-import { keepText } from "../../src/rule/StoredRule.ts"
+import { toStored } from "../../src/rule/StoredRule.ts"
 import { hashOf } from "../../src/rule/Suppression.ts"
 import { batchOf, recordOf } from "../session/Batches.ts"
 import type { OwnedDestination } from "../session/OwnerTest.ts"
@@ -98,7 +98,7 @@ export const personalSuite = (
     const sink = yield* Sink.pipe(Effect.provide(yield* Layer.build(layer(folder))))
     yield* sink.lock(list, "refuse")
     const state = yield* sink.inspect?.personal ?? Effect.die("it has no state")
-    return { sink, state, request: { ...plainRequest, personal: { rule: keepText, edition: state.edition } } }
+    return { sink, state, request: { ...plainRequest, personal: { rule: toStored(keepAll), edition: state.edition } } }
   })
   const page = (from: number, text = invoice) =>
     numbers(limit).map((index) => recordOf(list, `inv_${from + index}`, text(from + index)))
@@ -111,7 +111,7 @@ export const personalSuite = (
           const nothing = { rewriting: false, edition: 0, keyCheck: undefined, suppressed: [] }
           assert.deepStrictEqual(yield* stateOf, { rule: undefined, ...nothing })
           yield* run(folder, invoices(5))
-          assert.deepStrictEqual(yield* stateOf, { rule: keepText, ...nothing })
+          assert.deepStrictEqual(yield* stateOf, { rule: toStored(keepAll), ...nothing })
           yield* change(folder, (prefix) => [
             `INSERT INTO ${prefix}suppressed (hash, erasure) VALUES ('aa', 1), ('bb', 1)`,
             `UPDATE ${prefix}personal SET key_check = 'k', edition = 7`
@@ -119,7 +119,7 @@ export const personalSuite = (
           const { suppressed, ...state } = yield* stateOf
           assert.deepStrictEqual([suppressed.toSorted(), state], [
             ["aa", "bb"],
-            { rule: keepText, rewriting: false, edition: 7, keyCheck: "k" }
+            { rule: toStored(keepAll), rewriting: false, edition: 7, keyCheck: "k" }
           ])
         })
       ))
@@ -196,7 +196,7 @@ export const personalSuite = (
             const full = yield* sink.begin(list, request)
             yield* full.commit(batchOf(list, page(0), "a"))
             yield* erase(folder)
-            const personal = { rule: keepText, edition: request.personal.edition + 1 }
+            const personal = { rule: toStored(keepAll), edition: request.personal.edition + 1 }
             const pass = yield* sink.passes?.begin(list, "head", { ...request, personal }) ?? Effect.die("no passes")
             const write = pass.commit(batchOf(list, page(0), "a"))
             // The pass corrects the totals of the full scan, whose pending pages cannot be committed any more.
@@ -255,7 +255,7 @@ export const personalSuite = (
           ])
           yield* Effect.scoped(Effect.gen(function*() {
             const { request, sink } = yield* opened(folder)
-            const before = { ...request, personal: { rule: keepText, edition: 2 } }
+            const before = { ...request, personal: { rule: toStored(keepAll), edition: 2 } }
             assert.strictEqual((yield* Effect.flip(sink.begin(list, before))).reason._tag, "PersonalDataChanged")
             yield* sink.begin(list, request)
           }))

@@ -126,7 +126,10 @@ describe("a folder of whose copy personal data was removed", () => {
           Effect.provide(Layer.merge(FileSink.layer(folder, csv), layerTest(recordsAt(4)))),
           Effect.exit
         )
-        const states = rowsOf(join(folder, FileSink.copyFile), "SELECT state FROM scans WHERE pages > 0 AND scan > 9")
+        const states = rowsOf(
+          join(folder, FileSink.copyFile),
+          `SELECT state FROM scans WHERE pages > 0 AND scan > ${3 * Lists.all.length}`
+        )
         assert.deepStrictEqual(states, [{ state: "running" }])
         remove(folder)
         yield* FileSink.renderAgain(folder, csv)
@@ -152,7 +155,10 @@ describe("a folder of whose copy personal data was removed", () => {
         )
         remove(folder)
         yield* FileSink.renderAgain(folder, csv)
-        assert.deepStrictEqual(Object.keys(manifestOf(folder).lists).toSorted(), ["invoices", "payin-sources"])
+        assert.sameMembers(
+          Object.keys(manifestOf(folder).lists),
+          Lists.all.filter(({ name }) => name !== "payoutRequests").map(({ label }) => label)
+        )
         assert.deepStrictEqual(filesWithCanary(folder), [])
         yield* exportVersions(folder)
         assert.strictEqual((yield* textsOf(folder, Lists.payoutRequests)).length, 10)

@@ -378,7 +378,7 @@ describe("a stored rule", () => {
     assert.strictEqual(nameOf(one), nameOf(toStored(other)))
     assert.match(nameOf(pseudonymize), /^pseudonymize-[0-9a-f]{8}$/)
     assert.strictEqual(nameOf(undefined), "keep")
-    assert.strictEqual(toStored(rule({ fields: { contract: "keep" } })), "keep")
+    assert.strictEqual(toStored(rule({ fields: { contract: "keep" } })), toStored(keepAll))
     assert.strictEqual(nameOf("keep"), "keep")
     assert.strictEqual(nameOf("{\"version\":2}"), "unknown")
   })
@@ -490,7 +490,11 @@ describe("a stored rule", () => {
   })
 
   it("of the first table of classes has the form and the name that earlier versions gave it", () => {
-    assert.deepStrictEqual(firstClasses, currentClasses, "until a field gets another class, then remove this line")
+    assert.deepStrictEqual(
+      firstClasses,
+      currentClasses,
+      "until a field gets another class or there is another list, then remove this line"
+    )
     assert.strictEqual(nameOf(omitAll), "omit-c5f47d77")
     assert.strictEqual(toStored(keepAll), "keep")
     assert.match(

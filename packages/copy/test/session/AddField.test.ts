@@ -33,7 +33,7 @@ describe("AGENTS.md", () => {
         /\*\*a field:\*\* add a line such as `([^`]+)` to its record in\s+`([^`]+)`/.exec(
           readFileSync(join(root, "AGENTS.md"), "utf8")
         ) ?? []
-      const [, field = ""] = /^(\w+): person\(Schema\.String\)$/.exec(line) ?? []
+      const [, field = ""] = /^(\w+): person\(Schema\.String, "[^"]+"\)$/.exec(line) ?? []
       assert.notStrictEqual(field, "", "AGENTS.md names no line")
       const folder = yield* temporaryFolder
       const file = join(folder, "payments.db")
