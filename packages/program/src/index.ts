@@ -72,4 +72,4 @@ export { canColor, canRedraw, canRedrawScreen, terminalWidth } from "./terminal/
 export { ageAndLimit, ageText, durationWords } from "./text/Ages.ts"
 export { brokenInto } from "./text/Lines.ts"
 export { counted, grouped } from "./text/Numbers.ts"
-export { allOf, anyOf } from "./text/Words.ts"
+export { allOf, anyOf } from "./text/WordLists.ts"

@@ -242,7 +242,7 @@ const finish = Effect.fnUntraced(function*(listing: Listing, error?: Ending["err
         printedOfPage: listing.first.printedOfPage
       }
     }
-    const { printResult } = yield* Effect.promise(() => import("./QueryResult.ts"))
+    const { printResult } = yield* Effect.promise(() => import("./JsonQueryResult.ts"))
     yield* printResult({
       list,
       query: error === undefined ? query : undefined,

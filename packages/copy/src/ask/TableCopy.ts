@@ -21,9 +21,9 @@ import { settingsOf } from "../postgres/PostgresSettings.ts"
 import { parse } from "../postgres/PostgresUrl.ts"
 import { quoted } from "../sql/SqlStatement.ts"
 import { earlierVersion } from "../store/Migrations.ts"
-import { readNumber, readText } from "../store/Rows.ts"
 import type { Snapshot } from "../store/Snapshot.ts"
 import type { ChangeRow, Maintenance } from "../store/Store.ts"
+import { readNumber, readText } from "../store/StoredRows.ts"
 import {
   type BeyondLastChange,
   changesAfter,

@@ -9,7 +9,7 @@ import type { SinkError } from "../port/Sink.ts"
 import type { SqliteClient } from "../sqlite/SqliteClient.ts"
 import type { SqliteStore } from "../sqlite/SqliteStore.ts"
 import { renamedVersion } from "../store/Migrations.ts"
-import { readNumber, readOptional, readText } from "../store/Rows.ts"
+import { readNumber, readOptional, readText } from "../store/StoredRows.ts"
 import * as Manifest from "./Manifest.ts"
 
 /** The label of the lock for rendering, and for reading the rendered files and the manifest together. */

@@ -11,7 +11,7 @@ import { DestinationFailed, DiskFull, type Login, SinkError, type SinkReason, Un
 import { timeoutDetached } from "../port/Timeouts.ts"
 import { multipleStatements, QueryError } from "../statement/Statement.ts"
 import { shownMessage } from "../statement/StatementMessage.ts"
-import type { Row } from "../store/Rows.ts"
+import type { Row } from "../store/StoredRows.ts"
 import type { PostgresSettings } from "./PostgresSettings.ts"
 
 /** Text is parsed as the type that the statement names. */

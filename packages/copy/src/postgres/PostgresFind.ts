@@ -2,8 +2,8 @@
 import { Effect } from "effect"
 import { layoutOf } from "../plan/Columns.ts"
 import type { RowLookup } from "../plan/Plan.ts"
-import { readBoolean, readNumber, readOptional, readText } from "../store/Rows.ts"
 import type { Reader } from "../store/Store.ts"
+import { readBoolean, readNumber, readOptional, readText } from "../store/StoredRows.ts"
 import { type Query, textArray } from "./PostgresClient.ts"
 
 /**

@@ -14,7 +14,7 @@ import { type Bound, boundColumns, toBound } from "../sql/SqlBinding.ts"
 import { type Numbering, numberingColumns, toNumbering } from "../sql/SqlGenerations.ts"
 import { integer, raw, sql, type Statement } from "../sql/SqlStatement.ts"
 import type { Memory } from "../sql/SqlWriter.ts"
-import { readOptional } from "../store/Rows.ts"
+import { readOptional } from "../store/StoredRows.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
 import { sqlOver, unknownOrigin } from "./PostgresSql.ts"
 

@@ -16,7 +16,7 @@ import {
   writtenLater
 } from "../store/Evolution.ts"
 import { currentVersion, earlierVersion, migrationsAfter, oldestReadableVersion } from "../store/Migrations.ts"
-import { readNumber, readOptional, readText, type Row, toRecordedColumn } from "../store/Rows.ts"
+import { readNumber, readOptional, readText, type Row, toRecordedColumn } from "../store/StoredRows.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
 import { setIdleTimeout } from "./PostgresLease.ts"
 
@@ -43,7 +43,7 @@ export const migrate = Effect.fnUntraced(function*(
   if (refusal !== undefined) return yield* new SinkError({ location: client.location, reason: refusal })
   const found = yield* stateOf(client.once, client.location, schema, lists)
   if (isCurrent(found)) return
-  const s = quoted(schema)
+  const quotedSchema = quoted(schema)
   yield* client.transaction(Effect.fnUntraced(function*(query) {
     yield* query(
       `SELECT set_config('lock_timeout', '${2 * Duration.toMillis(idleTimeout)}', true), ${setIdleTimeout(idleTimeout)}`
@@ -53,17 +53,17 @@ export const migrate = Effect.fnUntraced(function*(
     const before = yield* stateOf(query, client.location, schema, lists)
     if (isCurrent(before)) return
     // CREATE SCHEMA IF NOT EXISTS needs the privilege even if the schema exists.
-    if (!before.exists) yield* query(`CREATE SCHEMA ${s}`)
+    if (!before.exists) yield* query(`CREATE SCHEMA ${quotedSchema}`)
     for (const { postgres } of migrationsAfter(before.from)) {
-      for (const statement of postgres(s)) yield* query(statement)
+      for (const statement of postgres(quotedSchema)) yield* query(statement)
     }
-    if (before.from > 0 && before.from < before.to) yield* keepReaders(query, s)
+    if (before.from > 0 && before.from < before.to) yield* keepReaders(query, quotedSchema)
     const additions = yield* additionsIn(query, client.location, schema, lists)
-    for (const statement of statementsOf(additions, tableStatements(s))) yield* query(statement)
+    for (const statement of statementsOf(additions, tableStatements(quotedSchema))) yield* query(statement)
     for (const list of [...additions.tables, ...additions.columns.map((added) => added.list)]) {
       yield* replaceView(query, schema, list)
     }
-    yield* query(`UPDATE ${s}.destination SET version = ${currentVersion}`)
+    yield* query(`UPDATE ${quotedSchema}.destination SET version = ${currentVersion}`)
   })).pipe(
     Effect.mapError((error) => {
       const code = error.reason._tag === "Failed" ? error.reason.code : undefined
@@ -127,16 +127,16 @@ export const pendingIn = (
 ): Effect.Effect<PendingMigration, SinkError> => stateOf(client.once, client.location, schema, lists)
 
 /** Lets the roles that may read `destination` also read the tables that later versions added and every reader needs. */
-const keepReaders = Effect.fnUntraced(function*(query: Query, s: string) {
+const keepReaders = Effect.fnUntraced(function*(query: Query, quotedSchema: string) {
   const readers = yield* query(
     `SELECT DISTINCT pg_get_userbyid(nullif(a.grantee, 0)) AS name FROM pg_class AS c, aclexplode(c.relacl) AS a
     WHERE c.oid = to_regclass($1) AND a.privilege_type = 'SELECT' AND a.grantee <> c.relowner`,
-    [`${s}.destination`]
+    [`${quotedSchema}.destination`]
   )
   for (const reader of readers) {
     const name = readOptional(reader, "name")
     yield* query(
-      `GRANT SELECT ON ${sharedTables.map((table) => `${s}.${table}`).join(", ")} TO ${
+      `GRANT SELECT ON ${sharedTables.map((table) => `${quotedSchema}.${table}`).join(", ")} TO ${
         name === undefined ? "PUBLIC" : quoted(name)
       }`
     )
@@ -223,9 +223,9 @@ const additionsIn = Effect.fnUntraced(function*(
   schema: string,
   lists: AllLists
 ): Effect.fn.Return<Additions, SinkError> {
-  const s = quoted(schema)
+  const quotedSchema = quoted(schema)
   const recorded = yield* query(
-    `SELECT list, name, kind, unfilled_from, (SELECT version FROM ${s}.program_version) AS program FROM ${s}.list_columns`
+    `SELECT list, name, kind, unfilled_from, (SELECT version FROM ${quotedSchema}.program_version) AS program FROM ${quotedSchema}.list_columns`
   )
   const additions = additionsTo(recorded.map(toRecordedColumn), lists, readOptional(recorded[0], "program"))
   return Result.isFailure(additions) ? yield* refuseAs(location, additions.failure) : additions.success
@@ -233,8 +233,8 @@ const additionsIn = Effect.fnUntraced(function*(
 
 const sqlTypes = { text: "text", integer: "bigint", boolean: "boolean" } as const
 
-const tableStatements = (s: string): TableStatements => ({
-  prefix: `${s}.`,
+const tableStatements = (quotedSchema: string): TableStatements => ({
+  prefix: `${quotedSchema}.`,
   create: (list) => {
     const table = tableOf(list)
     // A system update may change the collation of a language, which would break an index. Byte order never changes.
@@ -242,14 +242,15 @@ const tableStatements = (s: string): TableStatements => ({
       `${quoted(name)} ${sqlTypes[kind]}${name === "id" ? ` COLLATE "C" NOT NULL UNIQUE` : ""}`
     )
     return [
-      `CREATE TABLE ${s}.${table} (
+      `CREATE TABLE ${quotedSchema}.${table} (
         "row" bigint PRIMARY KEY, ${columns.join(", ")}, raw json NOT NULL, hash text NOT NULL,
         first_seen_at timestamptz NOT NULL, changed_at timestamptz NOT NULL, missing_since timestamptz
       )`,
-      `CREATE INDEX missing_${table} ON ${s}.${table} ("row") WHERE missing_since IS NOT NULL`
+      `CREATE INDEX missing_${table} ON ${quotedSchema}.${table} ("row") WHERE missing_since IS NOT NULL`
     ]
   },
-  addColumn: (list, { kind, name }) => `ALTER TABLE ${s}.${tableOf(list)} ADD COLUMN ${quoted(name)} ${sqlTypes[kind]}`
+  addColumn: (list, { kind, name }) =>
+    `ALTER TABLE ${quotedSchema}.${tableOf(list)} ADD COLUMN ${quoted(name)} ${sqlTypes[kind]}`
 })
 
 /**
@@ -257,13 +258,13 @@ const tableStatements = (s: string): TableStatements => ({
  * columns come last: a replaced view must keep its columns in order, so that views that use it continue to work.
  */
 const replaceView = Effect.fnUntraced(function*(query: Query, schema: string, list: Lists.AnyList) {
-  const [s, table] = [quoted(schema), tableOf(list)]
+  const [quotedSchema, table] = [quoted(schema), tableOf(list)]
   const columnsIn = (relation: string) =>
     Effect.map(
       query(
         `SELECT attname FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped
         ORDER BY attnum`,
-        [`${s}.${relation}`]
+        [`${quotedSchema}.${relation}`]
       ),
       (rows) => rows.map((row) => readText(row, "attname"))
     )
@@ -271,11 +272,15 @@ const replaceView = Effect.fnUntraced(function*(query: Query, schema: string, li
   const names = new Set(existing.length > 0 ? existing : [...(yield* columnsIn(table)), lastSeen])
   for (const { name } of columnsOf(list)) names.add(name)
   const lastSeenAt = `greatest(t.changed_at, (
-      SELECT max(coalesce(scans.ended_at, scans.started_at)) FROM ${s}.scans JOIN ${s}.seen ON seen.scan = scans.scan
+      SELECT max(coalesce(scans.ended_at, scans.started_at)) FROM ${quotedSchema}.scans JOIN ${quotedSchema}.seen ON seen.scan = scans.scan
       WHERE scans.list = '${list.label}' AND seen.piece = t."row" / 8192 AND get_bit(seen.bits, (t."row" % 8192)::int) = 1
     )) AS ${lastSeen}`
   const columns = [...names].map((name) => name === lastSeen ? lastSeenAt : `t.${quoted(name)}`)
-  yield* query(`CREATE OR REPLACE VIEW ${s}.${table}_seen AS SELECT ${columns.join(", ")} FROM ${s}.${table} AS t`)
+  yield* query(
+    `CREATE OR REPLACE VIEW ${quotedSchema}.${table}_seen AS SELECT ${
+      columns.join(", ")
+    } FROM ${quotedSchema}.${table} AS t`
+  )
 })
 
 const lastSeen = "last_seen_at"

@@ -1,8 +1,8 @@
 /** Runs the statements of both databases over a PostgreSQL schema. */
 import { Effect } from "effect"
 import { type Parameter, raw, render, type Sql, sql, type Statement, type Style } from "../sql/SqlStatement.ts"
-import { decoded, readNumber } from "../store/Rows.ts"
 import { maxBytes } from "../store/Store.ts"
+import { decoded, readNumber } from "../store/StoredRows.ts"
 import * as Client from "./PostgresClient.ts"
 
 /** Runs statements with a query function, that of a transaction, a snapshot or the client. `schema` is quoted. */

@@ -3,8 +3,8 @@ import { Effect } from "effect"
 import { tableOf } from "../plan/Columns.ts"
 import { longestStatus, mostStatuses, type StatusTotals } from "../port/ListFreshness.ts"
 import { quoted } from "../sql/SqlStatement.ts"
-import { readNumber, readOptional, type Row } from "../store/Rows.ts"
 import type { Reader } from "../store/Store.ts"
+import { readNumber, readOptional, type Row } from "../store/StoredRows.ts"
 import type { Query } from "./PostgresClient.ts"
 
 export const statusTotalsOver = (query: Query, schema: string): Reader["statusTotals"] => (list, amounts) =>

@@ -9,8 +9,8 @@ import {
   type SinkError
 } from "../port/Sink.ts"
 import { changeSince, toColumns, toPersonalState } from "../store/PersonalBinding.ts"
-import { readOptional, type Row } from "../store/Rows.ts"
 import { type Commit, maxKeys } from "../store/Store.ts"
+import { readOptional, type Row } from "../store/StoredRows.ts"
 import { either, fail, Given, schema, type Sql, sql, type Statement } from "./SqlStatement.ts"
 
 /** The source of the destination, if it has any, and the state of its personal data. Each commit compares them. */

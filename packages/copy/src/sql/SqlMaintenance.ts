@@ -6,6 +6,7 @@ import { judgeMove } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
 import { generationVersion, personalVersion } from "../store/Migrations.ts"
 import type { RedactionStore } from "../store/RedactionStore.ts"
+import type { ChangeNeeds, Maintenance, PrunedRows, Reader } from "../store/Store.ts"
 import {
   readNumber,
   readOptional,
@@ -16,8 +17,7 @@ import {
   toPiece,
   toPosition,
   toPrunedRows
-} from "../store/Rows.ts"
-import type { ChangeNeeds, Maintenance, PrunedRows, Reader } from "../store/Store.ts"
+} from "../store/StoredRows.ts"
 import { forgetScans, incrementRevision } from "./SqlCommit.ts"
 import { greatest, readTime, tableIn } from "./SqlDialect.ts"
 import { beginIn, lastChange, lineageIn, ownGeneration, rangeIn, requireVersion } from "./SqlGenerations.ts"

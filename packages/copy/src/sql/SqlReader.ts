@@ -6,6 +6,14 @@ import { Damaged, type SinkError } from "../port/Sink.ts"
 import { personalVersion, renamedVersion } from "../store/Migrations.ts"
 import { personalColumns, toPersonalState } from "../store/PersonalBinding.ts"
 import {
+  type BoundReader,
+  type ChangeReader,
+  maxBytes,
+  type Reader,
+  type RowReader,
+  type ScanReader
+} from "../store/Store.ts"
+import {
   readBoolean,
   readNumber,
   readOptional,
@@ -20,15 +28,7 @@ import {
   toQuarantined,
   toRecordedColumn,
   toScan
-} from "../store/Rows.ts"
-import {
-  type BoundReader,
-  type ChangeReader,
-  maxBytes,
-  type Reader,
-  type RowReader,
-  type ScanReader
-} from "../store/Store.ts"
+} from "../store/StoredRows.ts"
 import { greatest, isScan, quarantinePlace, readJson, readTime, tableIn } from "./SqlDialect.ts"
 import { currentGeneration, generationsOver, hasVersion, lastChange, ownGeneration } from "./SqlGenerations.ts"
 import { prunedRowsIn } from "./SqlMaintenance.ts"

@@ -29,7 +29,7 @@ import {
   toErasure,
   toPersonalRow,
   toPiece
-} from "../store/Rows.ts"
+} from "../store/StoredRows.ts"
 import { appendChanges, incrementRevision } from "./SqlCommit.ts"
 import { columnTypes, isCompleteFullScan, isScan, quarantinePlace, readJson, readTime, tableIn } from "./SqlDialect.ts"
 import {

@@ -1,7 +1,7 @@
 /** Reads the state of a list without reading its rows. */
 import type { Lists } from "@payments/core"
-import { readNumber, readOptional, readText, type Row } from "../store/Rows.ts"
 import type { ListState } from "../store/Store.ts"
+import { readNumber, readOptional, readText, type Row } from "../store/StoredRows.ts"
 import { isCompleteFullScan, readTime, tableIn } from "./SqlDialect.ts"
 import { raw, schema, sql, type Statement } from "./SqlStatement.ts"
 

@@ -5,7 +5,7 @@
  */
 import { Effect } from "effect"
 import { SinkError, type SinkReason } from "../port/Sink.ts"
-import type { Row } from "../store/Rows.ts"
+import type { Row } from "../store/StoredRows.ts"
 
 /** Booleans are 1 and 0. */
 export type Value = string | number | Uint8Array | null

@@ -17,7 +17,7 @@ import {
 } from "node:sqlite"
 import type { PathUse } from "../filesystem/Permission.ts"
 import { Damaged, LeaseLost, Locked, LogInUse, NotADestination, SinkError } from "../port/Sink.ts"
-import { readNumber, readOptional, readText, type Row } from "../store/Rows.ts"
+import { readNumber, readOptional, readText, type Row } from "../store/StoredRows.ts"
 import { locate, OpenFile, openUnreplaced, readNote, removeNote, requireOwned, writeNote } from "./DatabaseFile.ts"
 import { adviceFor } from "./SqliteDamage.ts"
 import { damageOf, denialIn, isBusy, isNoDatabase, reasonOf } from "./SqliteErrors.ts"

@@ -2,7 +2,7 @@
 import { Lists } from "@payments/core"
 import type { DatabaseSync } from "node:sqlite"
 import { tableOf } from "../plan/Columns.ts"
-import { readText, type Row } from "../store/Rows.ts"
+import { readText, type Row } from "../store/StoredRows.ts"
 import { damageOf } from "./SqliteErrors.ts"
 
 const maxLines = 100

@@ -24,7 +24,7 @@ import {
   oldestReadableVersion,
   oldestSqliteVersion
 } from "../store/Migrations.ts"
-import { readNumber, readOptional, toRecordedColumn } from "../store/Rows.ts"
+import { readNumber, readOptional, toRecordedColumn } from "../store/StoredRows.ts"
 
 /** The size of the header of SQLite's log (https://sqlite.org/fileformat2.html#the_write_ahead_log). */
 const logHeaderBytes = 32

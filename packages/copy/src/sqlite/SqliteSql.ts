@@ -11,8 +11,8 @@ import {
   type Style,
   type Value
 } from "../sql/SqlStatement.ts"
-import { readOptional, type Row } from "../store/Rows.ts"
 import { maxBytes } from "../store/Store.ts"
+import { readOptional, type Row } from "../store/StoredRows.ts"
 import type { Database, SqliteClient } from "./SqliteClient.ts"
 import { rowsOf } from "./SqliteRows.ts"
 

@@ -9,7 +9,7 @@ import {
 } from "../port/Sink.ts"
 import { keepAll } from "../rule/Rule.ts"
 import { keepText, keyCheckIn, nameOf, toStored } from "../rule/StoredRule.ts"
-import { readNumber, readOptional, type Row } from "./Rows.ts"
+import { readNumber, readOptional, type Row } from "./StoredRows.ts"
 
 /** The binding of a scan that keeps every field, in a destination where nothing was ever erased. */
 export const keepBinding: PersonalBinding = { rule: toStored(keepAll), edition: 0 }

@@ -4,7 +4,7 @@
  */
 import { Lists } from "@payments/core"
 import { Cron, DateTime, Option, Record, Result, Schema, Struct } from "effect"
-import { anyOf } from "../text/Words.ts"
+import { anyOf } from "../text/WordLists.ts"
 import * as Parsers from "./Parsers.ts"
 import type { SettingParser } from "./Parsers.ts"
 

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { allOf, anyOf } from "../../src/text/Words.ts"
+import { allOf, anyOf } from "../../src/text/WordLists.ts"
 
 describe("words in a sentence", () => {
   it.each([[[]], [["a"]], [["a", "b"]], [["a", "b, c", "and", "d"]]])(
