@@ -81,19 +81,20 @@ export const probe = Effect.fnUntraced(function*(
 
 /**
  * Reads the first pages of the lists that the destination has, and returns the first evidence. Lists whose records have
- * merchant ids come first, because these ids are the strongest evidence. If the destination has no rows of the scan's own
- * list, the evidence may come from a list that another key of this client reads.
+ * merchant ids come first, because these ids are the strongest evidence. If the destination has no rows of any list that
+ * this key reads, the evidence may come from a list that another key of this client reads.
  */
 export const findEvidence = Effect.fnUntraced(function*(
   scan: GuardedScan,
   owner: BoundMerchant,
   { isFirst, key }: { readonly key: Fingerprint; readonly isFirst: boolean }
 ): Effect.fn.Return<Evidence, PaymentsError | SinkError> {
-  const { list: { name }, part, preview, source } = scan
+  const { list: { baseAddress, name }, part, preview, source } = scan
   // Another list, or another part of this one, has found evidence meanwhile.
   if (source.accepted.has(key)) return "known"
   const hasReadOwnStart = part === undefined && isFirst && preview.resumeAt === undefined
-  const own = owner.filled.includes(name) ? key : undefined
+  // Lists of the same address have the same key (§5).
+  const own = owner.filled.some((other) => Lists.byName[other].baseAddress === baseAddress) ? key : undefined
   for (const other of [...listsWithMerchants, name, ...Lists.all.map((list) => list.name)]) {
     if (!owner.filled.includes(other) || (other === name && hasReadOwnStart)) continue
     const evidence = yield* evidenceIn(scan, { name: other, key: own, maxRecords: maxBufferedRecords })
