@@ -90,7 +90,7 @@ const rowsOf = (result: ReturnType<typeof query>) =>
   }))
 
 const summary = (found: ReadonlyArray<Found>) =>
-  found.map(({ complete, list, matches }) => [
+  found.filter(({ list }) => Object.hasOwn(data, list.name)).map(({ complete, list, matches }) => [
     list.label,
     complete,
     ...matches.map(({ fields, id, isMissing }) => `${id}: ${fields.join(", ")}${isMissing ? " (missing)" : ""}`)

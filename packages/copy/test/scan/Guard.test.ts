@@ -8,6 +8,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { outcomeExitCode } from "../../../program/src/outcome/ErrorTable.ts"
 import { scan, scanAll, type ScanOptions } from "../../src/index.ts"
+import { tableOf } from "../../src/plan/Columns.ts"
 import { OtherSource } from "../../src/port/Sink.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
 import { maxKeys } from "../../src/store/Store.ts"
@@ -36,11 +37,17 @@ const run = (
 const fileIn = Effect.map(temporaryFolder, (folder) => join(folder, "payments.db"))
 const keysIn = (file: string) => rowsOf(file, "SELECT salt, fingerprint FROM known_keys ORDER BY number")
 
+/** The tables of lists that were added after version 2. */
+const laterTables = Lists.all.filter(({ name }) => !["payoutRequests", "payinSources", "invoices"].includes(name))
+  .map(tableOf)
+
 /** Removes what version 2 did not have. */
 const ofVersion2 = (file: string) =>
   execute(
     file,
-    `DROP TABLE list_columns; DROP TABLE program_version; DROP TABLE known_keys; DROP TABLE known_merchants;
+    `${
+      laterTables.map((table) => `DROP TABLE ${table};`).join("")
+    } DROP TABLE list_columns; DROP TABLE program_version; DROP TABLE known_keys; DROP TABLE known_merchants;
     DROP TABLE consumers; DROP TABLE changes_pruned; DROP TABLE head_passes; DROP TABLE change_counts;
     DROP TABLE personal; DROP TABLE suppressed; DROP TABLE erasures; DROP TABLE rows_pruned; DROP TABLE generations;
     ALTER TABLE changes DROP COLUMN generation; ALTER TABLE scans RENAME COLUMN request TO asked;

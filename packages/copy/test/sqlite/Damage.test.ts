@@ -175,9 +175,9 @@ describe("a database", () => {
       )
       overwrite(file, (Number(pageno) - 1) * pageSize, new Uint8Array(pageSize).fill(255))
       const { message } = yield* Effect.flip(Effect.provide(scan("invoices"), layersAt(SqliteSink.layer(file), 4)))
-      assert.include(
+      assert.match(
         message,
-        "All rows can still be read of payout-requests (41), payin-sources (41), but not of invoices."
+        /All rows can still be read of payout-requests \(41\), payin-sources \(41\),.* but not of invoices\./
       )
       assert.include(message, "it is damaged: pages of it cannot be read (SQLite 11).")
       assert.notInclude(message, "What was committed is kept")

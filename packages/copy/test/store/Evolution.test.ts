@@ -146,7 +146,7 @@ describe("the files of a list with new columns", () => {
         execute(copy, "UPDATE manifest SET text = json_remove(text, '$.lists.invoices.columns') || char(10)")
         writeFileSync(join(folder, "manifest.json"), String(rowsOf(copy, "SELECT text FROM manifest")[0]?.["text"]))
         assert.deepStrictEqual(yield* verifyFiles(folder), [])
-        const later = [withText(Lists.invoices, "taxCode"), Lists.payoutRequests, Lists.payinSources]
+        const later = [withText(Lists.invoices, "taxCode"), ...Lists.all.filter((list) => list !== Lists.invoices)]
         yield* Effect.scoped(Effect.gen(function*() {
           const store = yield* openStore(copy, "here", later)
           yield* store.lockAndTakeOver("invoices", "refuse")
