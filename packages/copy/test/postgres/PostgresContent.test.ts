@@ -125,7 +125,6 @@ describe("a schema of version 1", () => {
       yield* ask(`ALTER TABLE "${schema}".quarantine ALTER COLUMN raw TYPE json USING raw::json`)
       const laterLists = Lists.all.filter(({ name }) => !["payoutRequests", "payinSources", "invoices"].includes(name))
       const laterTables = [
-        ...laterLists.flatMap((list) => [`${tableOf(list)} CASCADE`]),
         "list_columns",
         "program_version",
         "consumers",
@@ -139,6 +138,7 @@ describe("a schema of version 1", () => {
         "generations"
       ]
       for (const table of laterTables) yield* ask(`DROP TABLE "${schema}".${table}`)
+      for (const list of laterLists) yield* ask(`DROP TABLE "${schema}".${tableOf(list)} CASCADE`)
       yield* ask(`ALTER TABLE "${schema}".scans DROP COLUMN kind, DROP COLUMN last_change`)
       for (const names of ["request TO asked", "totals TO tally"]) {
         yield* ask(`ALTER TABLE "${schema}".scans RENAME COLUMN ${names}`)
