@@ -2,6 +2,7 @@
  * Measures a cluster of workers over many sources: how evenly the sources are spread, what a further runner costs, and
  * how fresh the lists are. Runners join the first one while it works.
  */
+import { Lists } from "@payments/core"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { Client } from "pg"
@@ -111,7 +112,7 @@ const holdersOf = async (client: Client, sources: number): Promise<ReadonlyMap<s
     { length: sources },
     (_, index) =>
       `SELECT 's${index}' AS source, min(holder) AS holder FROM s${index}.leases WHERE expires > clock_timestamp()
-    HAVING count(*) = 3 AND count(DISTINCT split_part(holder, ' ', 2)) = 1`
+    HAVING count(*) = ${Lists.all.length} AND count(DISTINCT split_part(holder, ' ', 2)) = 1`
   )
   const { rows } = await client.query<{ source: string; holder: string }>(queries.join(" UNION ALL "))
   // A holder is described as `process 123 on HOST since …`.
@@ -157,7 +158,7 @@ const isComplete = async (client: Client, sources: number): Promise<boolean> => 
     (_, index) => `SELECT count(DISTINCT list) AS lists FROM s${index}.scans WHERE state = 'complete'`
   )
   const { rows } = await client.query<{ lists: string }>(queries.join(" UNION ALL "))
-  return rows.every(({ lists }) => lists === "3")
+  return rows.every(({ lists }) => lists === String(Lists.all.length))
 }
 
 const measure = async (client: Client, services: Process, runners: ReadonlyArray<Runner>, seconds: number) => {

@@ -1,4 +1,5 @@
 /** Measures a worker with many sources in one process. */
+import { Lists } from "@payments/core"
 import { join } from "node:path"
 import { memory } from "../harness/ProcessFigures.ts"
 import { programs, temporaryFolder } from "../harness/Programs.ts"
@@ -38,8 +39,7 @@ export const measureWorker = async (
     })
   )
   await worker.untilListening()
-  // Each source has three lists.
-  await worker.untilLogged("scan complete", sources * 3)
+  await worker.untilLogged("scan complete", sources * Lists.all.length)
   const { age, cpu } = await observe([worker], services, seconds)
   return [
     { name: `CPU per 1,000 pages, ${sources} sources`, value: cpu, unit: "ms" },

@@ -26,9 +26,8 @@ const probes: ProbeSettings = { interval: Duration.seconds(2), timeout: Duration
 /** Rows that are no longer needed are removed at the first use, and then at this interval. */
 const removalIntervalMs = 60 * 60 * 1000
 
-/** Adaptive state is kept for this time after its end. Effect's stores have the same limits. */
+/** Rows are kept for this time after their end. */
 const graceMs = 60_000
-const longestWindowMs = 60 * 60 * 1000
 
 /** {@link make} as a layer. */
 export const layer = (url: PostgresUrl): Layer.Layer<RateLimiterStore> => Layer.effect(RateLimiterStore, make(url))
@@ -43,35 +42,8 @@ export const make = Effect.fnUntraced(function*(
   const connected = yield* Effect.result(Effect.flatMap(settingsOf(url), (settings) => connect(settings, probes)))
   const once: PostgresClient["once"] = (sql, parameters) =>
     Effect.flatMap(Effect.fromResult(connected), (client) => client.once(sql, parameters))
-  const table = tableOf(url.schema)
-  const statements = statementsOf(table)
+  const statements = statementsOf(tableOf(url.schema))
   let removedAt = Number.NEGATIVE_INFINITY
-
-  /** Adds to the error which statements a user without privileges needs. */
-  const failed = (error: SinkError) =>
-    new RateLimiterError({
-      reason: new RateLimitStoreError({
-        message: codeOf(error) === "42501" ? `${error.message} ${grant(url.schema)}` : error.message
-      })
-    })
-
-  /**
-   * Creates a schema or table, unless another process creates it at the same moment. PostgreSQL reports that after the
-   * other process has committed.
-   */
-  const create = (sql: string) =>
-    Effect.catchIf(
-      once(sql),
-      (error) => ["23505", "42P06", "42P07", "42710"].includes(codeOf(error) ?? ""),
-      () => Effect.void
-    )
-
-  const prepare = Effect.gen(function*() {
-    // CREATE SCHEMA IF NOT EXISTS needs the privilege even if the schema exists.
-    const [schema] = yield* once("SELECT FROM pg_namespace WHERE nspname = $1", [url.schema])
-    if (schema === undefined) yield* create(createSchema(url.schema))
-    yield* create(createTable(url.schema))
-  })
 
   const removeOld = Effect.flatMap(Monotonic.millis, (now) => {
     if (now - removedAt < removalIntervalMs) return Effect.void
@@ -79,84 +51,68 @@ export const make = Effect.fnUntraced(function*(
     return Effect.asVoid(once(statements.removeOld))
   })
 
-  /** Creates the table if there is none. */
-  const update = (sql: string, key: string, parameters: ReadonlyArray<number | null>) => {
-    const run = once(sql, [key, ...parameters.map((value) => value === null ? null : String(value))])
-    return Effect.andThen(removeOld, run).pipe(
-      Effect.catchIf((error) => codeOf(error) === "42P01", () => Effect.andThen(prepare, run))
-    )
-  }
-
-  /** Like {@link update}, but creates the row if there is none. */
-  const upsert = Effect.fnUntraced(
+  /** Updates the row of the key. Creates the table and the row if there are none. */
+  const update = Effect.fnUntraced(
     function*(sql: string, key: string, parameters: ReadonlyArray<number | null>) {
-      const [row] = yield* update(sql, key, parameters)
-      if (row !== undefined) return row
+      const run = once(sql, [key, ...parameters.map((value) => value === null ? null : String(value))])
+      const updated = Effect.andThen(removeOld, run).pipe(
+        Effect.catchIf((error) => codeOf(error) === "42P01", () => Effect.andThen(createIn(url.schema, once), run))
+      )
+      const [row] = yield* updated
+      if (row !== undefined) return pairOf(row)
       yield* once(statements.create, [key])
-      const [created] = yield* update(sql, key, parameters)
-      return created ?? {}
+      const [created = {}] = yield* updated
+      return pairOf(created)
     },
-    Effect.mapError(failed)
+    Effect.mapError((error) => failed(error, url.schema))
   )
 
-  return operationsOver(statements, { update, upsert, failed })
+  return RateLimiterStore.of({
+    // Effect's stores treat a limit of 0 as none.
+    fixedWindow: ({ key, limit, refillRate, tokens }) =>
+      update(statements.fixedWindow, `window ${key}`, [tokens, Duration.toMillis(refillRate), limit || null]),
+    tokenBucket: ({ allowOverflow, key, limit, refillRate, tokens }) =>
+      update(
+        statements.tokenBucket,
+        `bucket ${key}`,
+        [tokens, Duration.toMillis(refillRate), limit, Number(allowOverflow)]
+      ),
+    adaptiveConsume: () => withoutAdaptiveLimits,
+    adaptiveFeedback: () => withoutAdaptiveLimits
+  })
 })
 
-type Statements = ReturnType<typeof statementsOf>
-
-interface Updates {
-  /** Returns no row if the key has none. */
-  readonly update: (
-    sql: string,
-    key: string,
-    parameters: ReadonlyArray<number | null>
-  ) => Effect.Effect<ReadonlyArray<Row>, SinkError>
-  /** Creates the row if the key has none. */
-  readonly upsert: (
-    sql: string,
-    key: string,
-    parameters: ReadonlyArray<number | null>
-  ) => Effect.Effect<Row, RateLimiterError>
-  readonly failed: (error: SinkError) => RateLimiterError
-}
-
-const operationsOver = (statements: Statements, { failed, update, upsert }: Updates): RateLimiterStore["Service"] =>
-  RateLimiterStore.of({
-    fixedWindow: ({ key, limit, refillRate, tokens }) =>
-      Effect.map(
-        // Effect's stores treat a limit of 0 as none.
-        upsert(statements.fixedWindow, `window ${key}`, [tokens, Duration.toMillis(refillRate), limit || null]),
-        pairOf
-      ),
-    tokenBucket: ({ allowOverflow, key, limit, refillRate, tokens }) =>
-      Effect.map(
-        upsert(statements.tokenBucket, `bucket ${key}`, [
-          tokens,
-          Duration.toMillis(refillRate),
-          limit,
-          allowOverflow ? 1 : 0
-        ]),
-        pairOf
-      ),
-    adaptiveConsume: ({ fallbackWindow, key, tokens }) =>
-      update(statements.adaptiveConsume, `adaptive ${key}`, [tokens, Duration.toMillis(fallbackWindow)]).pipe(
-        Effect.mapError(failed),
-        Effect.map(([row]) => {
-          if (row === undefined) return { delay: Duration.zero, epoch: 0, phase: "inactive" }
-          const [delay, epoch] = pairOf(row)
-          return { delay: Duration.millis(delay), epoch, phase: phases[Number(row["c"])] ?? "inactive" }
-        })
-      ),
-    adaptiveFeedback: ({ epoch, key, retryAfter, status, tokens }) => {
-      if (status !== 429 || retryAfter === undefined) return Effect.void
-      const waitMs = Math.min(longestWindowMs, Math.max(1, Duration.toMillis(retryAfter)))
-      return Effect.asVoid(upsert(statements.adaptiveFeedback, `adaptive ${key}`, [epoch, tokens, waitMs]))
-    }
+/** Adds to the error which statements a user without privileges needs. */
+const failed = (error: SinkError, schema: string) =>
+  new RateLimiterError({
+    reason: new RateLimitStoreError({
+      message: codeOf(error) === "42501" ? `${error.message} ${grant(schema)}` : error.message
+    })
   })
+
+/**
+ * Creates the schema and the table, unless another process creates them at the same moment. PostgreSQL reports that
+ * after the other process has committed.
+ */
+const createIn = Effect.fnUntraced(function*(schema: string, once: PostgresClient["once"]) {
+  const create = (sql: string) =>
+    Effect.catchIf(
+      once(sql),
+      (error) => ["23505", "42P06", "42P07", "42710"].includes(codeOf(error) ?? ""),
+      () => Effect.void
+    )
+  // CREATE SCHEMA IF NOT EXISTS needs the privilege even if the schema exists.
+  const [found] = yield* once("SELECT FROM pg_namespace WHERE nspname = $1", [schema])
+  if (found === undefined) yield* create(createSchema(schema))
+  yield* create(createTable(schema))
+})
 
 const pairOf = (row: Row): readonly [number, number] => [Number(row["a"]), Number(row["b"])]
 
-const phases = ["inactive", "cooldown", "learning", "learned"] as const
+/** No client of this store learns its limits: core shares its rate through buckets and counters. */
+const withoutAdaptiveLimits = Effect.fail(
+  new RateLimiterError({ reason: new RateLimitStoreError({ message: "the store has no adaptive limits" }) })
+)
 
 const codeOf = ({ reason }: SinkError): string | undefined => reason._tag === "Failed" ? reason.code : undefined
 
@@ -174,7 +130,7 @@ const statementsOf = (table: string) => {
   const finite = (value: string) => `abs(${value}) < 1e15`
   const update = (from: string, state: string, expiresAt: string, answer: string) =>
     `UPDATE ${table} AS t SET (state, expires_at, answer) = (SELECT ${state}, ${expiresAt}, ${answer} FROM ${from})
-    WHERE t.key = $1 RETURNING answer[1] AS a, answer[2] AS b, answer[3] AS c`
+    WHERE t.key = $1 RETURNING answer[1] AS a, answer[2] AS b`
   const number = (parameter: number) => `$${parameter}::double precision`
 
   /** The count, the start and the end of the window before the operation. */
@@ -212,60 +168,6 @@ const statementsOf = (table: string) => {
       "ARRAY[stored, begun]",
       `now + greatest(0, ceil(${number(4)} - stored) * ${number(3)} - elapsed)`,
       "ARRAY[remaining, elapsed]"
-    ),
-    ...adaptiveStatements(now, update, number)
-  }
-}
-
-/**
- * The state of adaptive rows: phase, epoch, end of the wait, start of learning, tokens, learned limit, learned window.
- */
-const adaptiveStatements = (
-  now: string,
-  update: (from: string, state: string, expiresAt: string, answer: string) => string,
-  number: (parameter: number) => string
-) => {
-  const before = `${now}
-    CROSS JOIN LATERAL (SELECT coalesce(t.expires_at > now AND cardinality(t.state) = 7, false) AS live) AS a
-    CROSS JOIN LATERAL (SELECT CASE WHEN live THEN t.state[1] ELSE 0 END AS phase,
-      CASE WHEN live THEN t.state[2] ELSE 0 END AS epoch, t.state[3] AS until, t.state[4] AS started,
-      t.state[5] AS observed, t.state[6] AS learned, t.state[7] AS width) AS b`
-  const tokens = number(2)
-  const consume = `${before}
-    CROSS JOIN LATERAL (SELECT width / nullif(learned, 0) AS gap, until <= now AS ended) AS c
-    CROSS JOIN LATERAL (SELECT CASE WHEN ended THEN 0 ELSE observed END + ${tokens} AS taken,
-      CASE WHEN ended THEN now ELSE until END + gap * ${tokens} AS reserved) AS d
-    CROSS JOIN LATERAL (SELECT floor((taken - 1) / nullif(learned, 0)) * width - (taken * gap - (reserved - now))
-      AS remaining) AS e`
-  const feedback = `${before}
-    CROSS JOIN LATERAL (SELECT now + ${number(4)} AS cool, observed - ${number(3)} AS accepted,
-      least(${longestWindowMs}, greatest(1, now - started + ${number(4)})) AS window_ms) AS c`
-  const cooldown = (until: string) => `ARRAY[1, epoch, ${until}, 0, 0, 0, 0]`
-  return {
-    adaptiveConsume: update(
-      consume,
-      `CASE WHEN phase = 1 AND ended THEN ARRAY[2, epoch + 1, 0, now, ${tokens}, 0, 0]
-        WHEN phase = 2 THEN ARRAY[2, epoch, until, started, observed + ${tokens}, learned, width]
-        WHEN phase = 3 THEN ARRAY[3, epoch, reserved, started, taken, learned, width]
-        ELSE t.state END`,
-      `CASE WHEN phase = 1 AND ended THEN now + ${number(3)} + ${graceMs} ELSE t.expires_at END`,
-      `CASE WHEN phase = 1 AND ended THEN ARRAY[0, epoch + 1, 2]
-        WHEN phase = 1 THEN ARRAY[until - now, epoch, 1]
-        WHEN phase = 3 THEN ARRAY[greatest(0, remaining), epoch, 3]
-        ELSE ARRAY[0, epoch, phase] END`
-    ),
-    adaptiveFeedback: update(
-      feedback,
-      `CASE WHEN epoch <> ${number(2)} THEN t.state
-        WHEN phase = 1 THEN ${cooldown("greatest(until, cool)")}
-        WHEN phase = 2 AND accepted > 0
-          THEN ARRAY[3, epoch + 1, started + window_ms, started, accepted, accepted, window_ms]
-        ELSE ${cooldown("cool")} END`,
-      `CASE WHEN epoch <> ${number(2)} THEN t.expires_at
-        WHEN phase = 1 THEN greatest(until, cool) + ${graceMs}
-        WHEN phase = 2 AND accepted > 0 THEN now + window_ms + ${graceMs}
-        ELSE cool + ${graceMs} END`,
-      "ARRAY[0, 0, 0]"
     )
   }
 }
