@@ -3,7 +3,7 @@
  * was when it was saved. A run that was killed between the two has written records after that position. The next run
  * cuts them off and reads them again, so the file and the position always agree.
  */
-import { printable, realPathOf, writeProblem } from "@payments/copy"
+import { errorCode, printable, realPathOf, writeProblem } from "@payments/copy"
 import { CommandExit, ExitCode, usage } from "@payments/program"
 import { Effect } from "effect"
 import { closeSync, constants, fstatSync, fsyncSync, ftruncateSync, openSync, statSync, writeSync } from "node:fs"
@@ -29,9 +29,7 @@ const attempt = <A>(file: string, use: () => A) =>
     catch: (error) =>
       new CommandExit({
         exitCode: ExitCode.destination,
-        problem: `--output: ${printable(file)} cannot be written: ${
-          writeProblem(error instanceof Error && "code" in error ? String(error.code) : "unknown")
-        }.`
+        problem: `--output: ${printable(file)} cannot be written: ${writeProblem(errorCode(error) ?? "unknown")}.`
       })
   })
 

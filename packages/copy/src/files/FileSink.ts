@@ -18,6 +18,7 @@ import {
   Stream
 } from "effect"
 import { digestOf, makeFolder, replaceFile, syncFolder } from "../filesystem/AtomicFile.ts"
+import { errorCode } from "../filesystem/ErrorCode.ts"
 import { columnsOf } from "../plan/Columns.ts"
 import { Sink, SinkError } from "../port/Sink.ts"
 import { shownRule } from "../rule/StoredRule.ts"
@@ -382,6 +383,5 @@ export const onDisk = <A, E extends PlatformError.PlatformError | SinkError, R>(
     const cause = error.reason.cause
     const denied = denialIn(cause, [])
     if (denied !== undefined) return new SinkError({ location, reason: denied })
-    const code = typeof cause === "object" && cause !== null && "code" in cause ? String(cause.code) : error.reason._tag
-    return new SinkError({ location, reason: reasonOfCode(code) })
+    return new SinkError({ location, reason: reasonOfCode(errorCode(cause) ?? error.reason._tag) })
   })

@@ -1,6 +1,7 @@
 /** Explains why the system denies the use of a path: which file or folder prevents it, who owns that, and what to do. */
 import { accessSync, constants, statSync } from "node:fs"
 import { dirname, resolve } from "node:path"
+import { errorCode } from "./ErrorCode.ts"
 
 const denials = new Set<unknown>(["EACCES", "EPERM", "EROFS"])
 
@@ -56,7 +57,7 @@ const denialCode = (path: string, mode: number): string | undefined => {
     accessSync(path, mode)
     return undefined
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : ""
+    const code = errorCode(error)
     return isDenial(code) ? code : undefined
   }
 }

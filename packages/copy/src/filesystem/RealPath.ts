@@ -1,6 +1,7 @@
 /** The one name of a file that several paths can name. */
 import { lstatSync, readlinkSync, realpathSync } from "node:fs"
 import { basename, dirname, join, resolve } from "node:path"
+import { errorCode } from "./ErrorCode.ts"
 
 /**
  * Returns the result of `realpath`. For a missing file, returns the path that it would have, also if a dangling link
@@ -10,7 +11,7 @@ export const realPathOf = (path: string): string => {
   try {
     return realpathSync.native(path)
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) throw error
+    if (errorCode(error) !== "ENOENT") throw error
   }
   const parent = realpathSync.native(dirname(path))
   const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true

@@ -8,6 +8,7 @@ import { keyCheckIn, reclassifiedInErasures, withCurrentClasses } from "../rule/
 import { type Criterion, hashOf, hashOfRecord, matcherOf } from "../rule/Suppression.ts"
 import type { Erasure } from "../store/RedactionStore.ts"
 import type { Maintenance } from "../store/Store.ts"
+import { timestamp } from "../store/StoredRows.ts"
 import {
   openRedaction,
   pause,
@@ -21,7 +22,6 @@ import {
   requireNoRewrite,
   type TextAfter,
   textAfter,
-  timestamp,
   writeCertificate
 } from "./Redaction.ts"
 

@@ -9,7 +9,7 @@
  * before. A redaction may be killed at any moment, and the same call completes it.
  */
 import { isJson, Lists, membersOf, parseText } from "@payments/core"
-import { DateTime, Duration, Effect, Option, type Redacted, Schema } from "effect"
+import { Duration, Effect, Option, type Redacted, Schema } from "effect"
 import { amountsOf, cellsOf, type Layout, layoutOf, withoutRoundedAmounts } from "../plan/Columns.ts"
 import { contentHash, differingMembers } from "../plan/Plan.ts"
 import { pieceOf, RowSet } from "../plan/RowSet.ts"
@@ -30,6 +30,7 @@ import type {
   TextTable
 } from "../store/RedactionStore.ts"
 import type { Maintenance } from "../store/Store.ts"
+import { timestamp } from "../store/StoredRows.ts"
 
 /** How far an erasure has searched, or a rewrite has rewritten. */
 export interface RedactionProgress {
@@ -67,8 +68,6 @@ export const requireKey = (
 
 export const failed = ({ location }: Pick<Maintenance, "location">, reason: SinkReason) =>
   Effect.fail(new SinkError({ location, reason }))
-
-export const timestamp = Effect.map(DateTime.now, DateTime.formatIso)
 
 export type TextAfter = (text: string, id: string | undefined) => string
 

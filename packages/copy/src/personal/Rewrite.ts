@@ -20,6 +20,7 @@ import {
 import { certificateWith } from "../store/PersonalBinding.ts"
 import type { PersonalRow, RedactedCounts, RedactionStatements } from "../store/RedactionStore.ts"
 import type { Maintenance } from "../store/Store.ts"
+import { timestamp } from "../store/StoredRows.ts"
 import {
   failed,
   openRedaction,
@@ -32,7 +33,6 @@ import {
   requireKey,
   type TextAfter,
   textAfter,
-  timestamp,
   writeCertificate
 } from "./Redaction.ts"
 

@@ -7,6 +7,7 @@ import { PgClient, PgConnection, PgPool, PgTypes } from "@effect/sql-pg"
 import { Monotonic } from "@payments/core"
 import { Duration, Effect, Exit, type Layer, Option, Redacted, Schedule, Scope } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
+import { errorCode } from "../filesystem/ErrorCode.ts"
 import { DestinationFailed, DiskFull, type Login, SinkError, type SinkReason, Unavailable } from "../port/Sink.ts"
 import { timeoutDetached } from "../port/Timeouts.ts"
 import { multipleStatements, QueryError } from "../statement/Statement.ts"
@@ -253,12 +254,7 @@ const configOf = (settings: PostgresSettings): PgPool.Config => {
 }
 
 /** The code of the server or the system: a SQLSTATE, or a code such as `ECONNREFUSED`. */
-const codeOf = ({ reason }: SqlError.SqlError): string | undefined => {
-  const { cause } = reason
-  return typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string"
-    ? cause.code
-    : undefined
-}
+const codeOf = ({ reason }: SqlError.SqlError): string | undefined => errorCode(reason.cause)
 
 /**
  * Whether the connection is lost for a reason that may be temporary. The codes are class 08, and those of a server that

@@ -1,12 +1,13 @@
 /** Chooses the next scan: the last one if it can be resumed, otherwise a new one. */
 import { type Lists, Position } from "@payments/core"
-import { DateTime, Effect, Option, Schema } from "effect"
+import { Effect, Option, Schema } from "effect"
 import type { PlanInput } from "../plan/Plan.ts"
 import { RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
 import type { ScanRequest, ScanStart, SinkError } from "../port/Sink.ts"
 import { bindingOf } from "../store/PersonalBinding.ts"
 import type { ScanRow, Store } from "../store/Store.ts"
+import { timestamp } from "../store/StoredRows.ts"
 
 export interface OpenScan {
   readonly scan: number
@@ -120,6 +121,3 @@ const startAfter = (scans: ReadonlyArray<ScanRow>, overtaken: boolean): ScanStar
       return "afterFailure"
   }
 }
-
-/** The current time, in the format of the database. */
-export const timestamp = Effect.map(DateTime.now, DateTime.formatIso)

@@ -10,7 +10,8 @@ import * as ScanTotals from "../plan/ScanTotals.ts"
 import type { OwnerClaim, PassKind, Session, SinkError } from "../port/Sink.ts"
 import { bindingOf } from "../store/PersonalBinding.ts"
 import type { PassCommit } from "../store/Store.ts"
-import { requestText, timestamp } from "./NextScan.ts"
+import { timestamp } from "../store/StoredRows.ts"
+import { requestText } from "./NextScan.ts"
 import {
   commitBatch,
   type FoundSlice,

@@ -15,6 +15,7 @@ import {
   writeFileSync
 } from "node:fs"
 import { basename, resolve } from "node:path"
+import { errorCode } from "../filesystem/ErrorCode.ts"
 import { realPathOf } from "../filesystem/RealPath.ts"
 import { DestinationMoved, NotADestination } from "../port/Sink.ts"
 
@@ -74,11 +75,9 @@ const createOwned = (file: string): void => {
   } catch (error) {
     // Do not open an existing file: closing it would release every lock that this process has on it
     // (https://sqlite.org/howtocorrupt.html, 2.2).
-    if (codeOf(error) !== "EEXIST") throw error
+    if (errorCode(error) !== "EEXIST") throw error
   }
 }
-
-const codeOf = (error: unknown): unknown => error instanceof Error && "code" in error ? error.code : undefined
 
 const statsOf = (path: string): BigIntStats | undefined => statSync(path, { bigint: true, throwIfNoEntry: false })
 

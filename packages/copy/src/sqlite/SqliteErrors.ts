@@ -1,4 +1,5 @@
 /** Maps exceptions of SQLite and the file system to reasons of a `SinkError`. */
+import { errorCode } from "../filesystem/ErrorCode.ts"
 import { denialProblem, isDenial, type PathUse } from "../filesystem/Permission.ts"
 import { isReason } from "../port/ErrorMessage.ts"
 import {
@@ -51,7 +52,7 @@ const primary = (errcode: number | undefined): number | undefined => errcode ===
 export const damageOf = (error: unknown): string | undefined => {
   if (error instanceof Damaged) return error.problem
   // The driver throws this for an integer beyond 2^53. This program writes none into columns that it reads as numbers.
-  if (error instanceof RangeError && "code" in error && error.code === "ERR_OUT_OF_RANGE") {
+  if (error instanceof RangeError && errorCode(error) === "ERR_OUT_OF_RANGE") {
     return "a number is too large"
   }
   const errcode = errcodeOf(error)
@@ -75,8 +76,7 @@ export const damageOf = (error: unknown): string | undefined => {
 }
 
 export const denialIn = (error: unknown, files: ReadonlyArray<PathUse>): AccessDenied | undefined => {
-  const code = error instanceof Error && "code" in error ? error.code : undefined
-  const mayBeDenial = isDenial(code) ||
+  const mayBeDenial = isDenial(errorCode(error)) ||
     [sqliteCode.permission, sqliteCode.readOnly, sqliteCode.cannotOpen].some((denial) =>
       denial === primary(errcodeOf(error))
     )

@@ -1,6 +1,7 @@
 /** Writes text to stdout with backpressure. */
 import { Context, Effect, Layer, PlatformError, Stdio, Stream } from "effect"
 import { fstatSync, fsync, writeSync } from "node:fs"
+import { errorCode } from "../filesystem/ErrorCode.ts"
 import { isStdoutClosed } from "./ClosedStdout.ts"
 
 let closed = false
@@ -104,7 +105,7 @@ export const flush: Effect.Effect<void, PlatformError.PlatformError> = Effect.ca
 
 /** Returns the system's code of the error, such as `ENOSPC`. */
 export const systemCodeOf = ({ reason: { cause } }: PlatformError.PlatformError): string =>
-  typeof cause === "object" && cause !== null && "code" in cause ? String(cause.code) : "unknown"
+  errorCode(cause) ?? "unknown"
 
 /** Whether the reader of stdout has closed the pipe. */
 export const isBrokenPipe = (error: PlatformError.PlatformError): boolean => systemCodeOf(error) === "EPIPE"

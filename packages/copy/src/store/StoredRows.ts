@@ -1,5 +1,5 @@
 /** Converts rows of the databases' drivers to the engine's types. Both databases use the same names of columns. */
-import { Effect } from "effect"
+import { DateTime, Effect } from "effect"
 import type { RecordedColumn } from "../plan/Columns.ts"
 import type { Piece } from "../plan/RowSet.ts"
 import type { ChangeRange, Generation, GenerationReason, StoredPosition } from "../port/Generations.ts"
@@ -16,6 +16,9 @@ import type {
   QuarantinedRow,
   ScanRow
 } from "./Store.ts"
+
+/** The current time, as the databases store it. */
+export const timestamp = Effect.map(DateTime.now, DateTime.formatIso)
 
 /** A row of a driver. Integers are `number` or `bigint`, and times are text. */
 export type Row = { readonly [column: string]: unknown }

@@ -2,6 +2,7 @@
  * Checks how an address is reached: its name, a connection and its certificate. It sends no request. So no key leaves
  * this machine before the certificate is checked.
  */
+import { errorCode } from "@payments/copy"
 import { DateTime, Duration, Effect } from "effect"
 import { lookup } from "node:dns/promises"
 import * as net from "node:net"
@@ -74,11 +75,7 @@ const proxyOf = Effect.fnUntraced(function*({ hostname, port, protocol }: URL) {
 })
 
 const codeOf = (error: unknown): string =>
-  error instanceof AggregateError
-    ? codeOf(error.errors[0])
-    : error instanceof Error && "code" in error && typeof error.code === "string"
-    ? error.code
-    : "unknown"
+  error instanceof AggregateError ? codeOf(error.errors[0]) : errorCode(error) ?? "unknown"
 
 /** The finding of an address that cannot be reached. `found` has no code. */
 const unreachable = (check: string, found: string, advice: string, error: unknown): Finding =>

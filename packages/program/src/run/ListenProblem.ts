@@ -1,4 +1,5 @@
 /** The messages of both programs about the addresses that they listen on. */
+import { errorCode } from "@payments/copy"
 import { isIP } from "node:net"
 
 /** Whether only programs of this machine reach a server that listens on the address. A name can mean any address. */
@@ -18,7 +19,7 @@ export interface ListenProblem {
 export const listenProblem = ({ cause, host, hostFlag, port, portFlag }: ListenProblem): string => {
   const place = `${host} port ${port}`
   const otherPort = `choose another port (${portFlag}; 0 selects a free port)`
-  const code = codeOf(cause)
+  const code = errorCode(cause) ?? "unknown"
   switch (code) {
     case "EADDRINUSE":
       return `${place} is in use: another program listens there (${code}). Stop it, or ${otherPort}.`
@@ -33,8 +34,3 @@ export const listenProblem = ({ cause, host, hostFlag, port, portFlag }: ListenP
       return `${place} cannot be listened on (${code}). Choose another one (${hostFlag}, ${portFlag}).`
   }
 }
-
-const codeOf = (cause: unknown): string =>
-  typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string"
-    ? cause.code
-    : "unknown"

@@ -2,6 +2,7 @@
  * Runs the command that prints an API key, without a shell, and with limits on its time and its output. Nothing that it
  * prints is ever shown: for a failed command, messages have only the exit code.
  */
+import { errorCode } from "@payments/copy"
 import { type Checked, type KeySource, largestKeyBytes } from "@payments/core"
 import { Duration, Effect, Redacted } from "effect"
 import { spawn } from "node:child_process"
@@ -30,7 +31,7 @@ const output = (program: string, args: ReadonlyArray<string>, folder: string) =>
   Effect.callback<Checked<Redacted.Redacted<string>>>((resume) => {
     const end = (result: Checked<Redacted.Redacted<string>>): void => resume(Effect.succeed(result))
     const onStartError = (error: unknown): void =>
-      end({ problem: `cannot be started (${error instanceof Error && "code" in error ? error.code : "unknown"})` })
+      end({ problem: `cannot be started (${errorCode(error) ?? "unknown"})` })
     try {
       const child = spawn(program, args, {
         cwd: folder,
