@@ -34,5 +34,6 @@ export { type ObservedRequest, RequestObserver } from "./model/RequestObserver.t
 export type { SlowDown } from "./pace/RateLimiter.ts"
 export * as RetryPolicy from "./pace/RetryPolicy.ts"
 export { compareNumbers, exactNumber, isNumber } from "./page/ExactNumber.ts"
-export { isJson, isJsonObject, membersOf, parseText, parseWithNumbers, rewriteItems } from "./page/ExactText.ts"
+export { isJson, isJsonObject, parseText, parseWithNumbers } from "./page/JsonParse.ts"
+export { membersOf, rewriteItems } from "./page/JsonText.ts"
 export { recordProblem } from "./page/PageDecoder.ts"

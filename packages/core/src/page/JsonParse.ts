@@ -16,15 +16,39 @@ import {
 } from "./JsonText.ts"
 
 /**
- * Parses like `JSON.parse`, but with correct member names if they are spelled with escapes. Throws on text that is not
- * JSON.
+ * Parses a record's exact text. The result is that of `JSON.parse`, but names spelled with escapes are always correct;
+ * some versions of Node confuse them. Throws on text that is not JSON.
  */
-export const parseText = (text: string, escapedNames: boolean = hasEscapedName(text)): unknown => {
-  if (!escapedNames) return JSON.parse(text)
+export const parseText = (text: string): unknown => parseKnowing(text, hasEscapedName(text))
+
+/** Parses text as {@link parseText} does, if it is known whether any name is spelled with an escape. */
+export const parseKnowing = (text: string, hasEscapes: boolean): unknown => {
+  if (!hasEscapes) return JSON.parse(text)
   // Throw here if the text is not JSON: `parseExactly` does not check all of it.
   JSON.parse(text)
   return parseExactly(text)
 }
+
+/**
+ * Parses a record's exact text as {@link parseText} does, but `number` returns the value of each number. It gets the exact
+ * text of the number. The text must be valid JSON.
+ */
+export const parseWithNumbers = (text: string, number: (text: string) => unknown): unknown =>
+  parseExactly(text, (scalar) => /^[-\d]/.test(scalar) ? number(scalar) : JSON.parse(scalar))
+
+/** Whether the text is JSON. */
+export const isJson = (text: string): boolean => {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Whether a parsed JSON value is an object, and neither an array nor null. */
+export const isJsonObject = (value: unknown): value is { readonly [name: string]: unknown } =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
 
 /** An object that is not closed yet, and the name of its current member. */
 interface OpenObject {

@@ -127,10 +127,11 @@ export const compact = (text: string): string => {
 }
 
 /**
- * Returns the members of an object by name, each as compact text. If a name repeats, the last member counts, as in
- * parsing.
+ * Returns the members of a JSON object by name, each as its exact text without white space between tokens. For
+ * `{"amount":1.10}` the text of `amount` is `1.10`, where parsing would give the number 1.1. If a name repeats, the
+ * last member counts, as in parsing. The text must be valid JSON, such as the text of a page's record.
  */
-export const membersOf = (object: string): Map<string, string> => {
+export const membersOf = (object: string): ReadonlyMap<string, string> => {
   const found = new Map<string, string>()
   eachMember(object, (key, from) => {
     const to = valueEnd(object, from)
@@ -141,9 +142,11 @@ export const membersOf = (object: string): Map<string, string> => {
 }
 
 /**
- * Replaces or removes the values of an object's members or of an array's elements. `rewrite` gets the text of each value and
- * its member name, which is undefined for an element. It returns the new text, or undefined to remove the member or element
- * with its comma. All other text stays unchanged. Other values than objects and arrays are returned unchanged.
+ * Replaces or removes the values of an object's members or of an array's elements, in exact text. `rewrite` gets the exact
+ * text of each value and its member name, which is undefined for an element. It returns the new text, or undefined to remove
+ * the member or element. If a name repeats, it gets every occurrence. All other text stays byte for byte; if nothing changes,
+ * the result is the same string. Text of other values than objects and arrays is returned unchanged. The text must be valid
+ * JSON.
  */
 export const rewriteItems = (
   container: string,

@@ -24,8 +24,7 @@ import {
   Unauthorized,
   UnexpectedStatus
 } from "../model/PaymentsError.ts"
-import { isJsonObject } from "./ExactText.ts"
-import { parseText } from "./JsonParse.ts"
+import { isJsonObject, parseKnowing, parseText } from "./JsonParse.ts"
 import {
   elementsOf,
   endsEarly,
@@ -301,9 +300,9 @@ const unappliedFilter = (
 
 const notJson = Symbol("not JSON")
 
-const parse = (text: string, escapedNames?: boolean): unknown => {
+const parse = (text: string, escapedNames = hasEscapedName(text)): unknown => {
   try {
-    return parseText(text, escapedNames)
+    return parseKnowing(text, escapedNames)
   } catch {
     return notJson
   }

@@ -8,7 +8,7 @@
  */
 import { Schema } from "effect"
 import { ListName } from "../model/Lists.ts"
-import { isJson } from "../page/ExactText.ts"
+import { isJson } from "../page/JsonParse.ts"
 
 const described = <S extends Schema.Top>(schema: S, description: string) => schema.annotate({ description })
 

@@ -97,7 +97,7 @@ export const listBehaviours: Behaviours = {
 
 /** Returns the object with the member `name` set to `value`, or without it if `value` is undefined. */
 export const withMember = (object: string, name: string, value: string | undefined): string => {
-  const members = membersOf(object)
+  const members = new Map(membersOf(object))
   if (value === undefined) members.delete(name)
   else members.set(name, value)
   return `{${Array.from(members, ([key, text]) => `${JSON.stringify(key)}:${text}`).join(",")}}`
