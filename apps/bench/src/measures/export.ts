@@ -23,8 +23,9 @@ export interface ExportSizes {
 export const fullExportSizes: ExportSizes = { records: 100_000, long: 1_000_000, rounds: 7 }
 
 /**
- * The flags of `npm start`. Without them V8 uses a third more memory and is not faster. It doubles the size of the
- * young generation, and it collects the old generation only at several times the size of the live objects.
+ * The flags of `payments export` in the Docker image. Without them V8 uses a third more memory and is not faster. It
+ * doubles the size of the young generation, and collects the old generation only at several times the size of the live
+ * objects.
  */
 const flags = ["--max-semi-space-size=16", "--heap-growing-percent=80"]
 

@@ -157,7 +157,7 @@ const copy = Effect.fnUntraced(
     let changes = 0
     let end = now
     const followed = Lists.all.filter(({ label }) => stored.has(label) || lists.some((list) => list.label === label))
-    // Reading starts where the list stands that is furthest behind. A change that is applied already changes nothing.
+    // Reads from the position of the list that is furthest behind. A change that is applied again changes nothing.
     yield* Stream.runForEach(
       changesAfter(maintenance, start, { lists: followed }),
       Effect.fnUntraced(function*(batch) {
