@@ -46,7 +46,7 @@ import {
 import type { Source } from "@payments/program/sources"
 import { DateTime, Effect, type FileSystem, Layer, Result, Stdio } from "effect"
 import { Argument, Command } from "effect/cli"
-import { flagsText } from "../listing/ContinueCommand.ts"
+import { flagsText, type GivenFlags, givenFlags } from "../listing/ContinueCommand.ts"
 import { printJson, type ResultFormat, resultFormatFlag } from "../output/ResultOutput.ts"
 import { problemsOf, summarize } from "../output/Summary.ts"
 import { logFailures, makeProgress } from "../progress/Progress.ts"
@@ -151,37 +151,30 @@ export const exportCommand = <R>(
     ])
   )
 
-/** Returns the same command, which resumes an interrupted export. It does not repeat the days: they are values of a filter. */
-const nextOf = (given: {
-  readonly lists: ReadonlyArray<Lists.ListName>
-  readonly source: string | undefined
-  readonly config: string | undefined
-  readonly to: string | undefined
-  readonly settlementDates: string | undefined
-  readonly customerIds: string | undefined
-  readonly concurrency: string | undefined
-  readonly patience: string | undefined
-  readonly onLocked: string | undefined
-  readonly ignoreField: string | undefined
-  readonly missingLimit: string | undefined
-  readonly rebind: boolean
-  readonly format: ResultFormat
-}): Next => {
-  const flags: ReadonlyArray<readonly [flag: string, text: string | undefined]> = [
-    ["source", given.source],
-    ["config", given.config],
-    ["to", given.to],
-    ["customer-ids", given.customerIds],
-    ["concurrency", given.concurrency],
-    ["patience", given.patience],
-    ["on-locked", given.onLocked],
-    ["ignore-field", given.ignoreField],
-    ["missing-limit", given.missingLimit],
-    ["format", given.format]
-  ]
+/** The flags that the command which resumes an export repeats. The days are values of a filter, so it does not. */
+const repeated = [
+  "source",
+  "config",
+  "to",
+  "customerIds",
+  "concurrency",
+  "patience",
+  "onLocked",
+  "ignoreField",
+  "missingLimit",
+  "format",
+  "rebind"
+] as const
+
+/** Returns the same command, which resumes an interrupted export. */
+const nextOf = (
+  given: GivenFlags<(typeof repeated)[number]> & {
+    readonly lists: ReadonlyArray<Lists.ListName>
+    readonly settlementDates: string | undefined
+  }
+): Next => {
   const lists = given.lists.map((name) => ` ${Lists.byName[name].label}`).join("")
-  const present = flagsText(flags.filter(([, text]) => text !== undefined))
-  const command = printable(`payments export${lists}${present}${given.rebind ? " --rebind" : ""}`)
+  const command = printable(`payments export${lists}${flagsText(givenFlags(given, repeated))}`)
   return given.settlementDates === undefined ? command : { command, arguments: ["--settlement-dates"] }
 }
 

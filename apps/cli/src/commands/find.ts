@@ -40,7 +40,7 @@ import {
 } from "@payments/program"
 import { Effect, type FileSystem, type Layer, Stdio, Stream, type Terminal } from "effect"
 import { Argument, Command } from "effect/cli"
-import { flagsText, isPrintable, nextText } from "../listing/ContinueCommand.ts"
+import { flagsText, type GivenFlags, givenFlags, isPrintable, nextText } from "../listing/ContinueCommand.ts"
 import { describe } from "../listing/ListingOutput.ts"
 import { type Column, lookOf, makeRowWriter, printRows, type RowFormat, rowFormatFlag } from "../output/Rows.ts"
 import { valueText } from "../output/ValueText.ts"
@@ -241,27 +241,16 @@ const cutLists = (results: ReadonlyArray<Found>): ReadonlyArray<string> =>
 
 const isCut = (results: ReadonlyArray<Found>): boolean => cutLists(results).length > 0
 
+const repeated = ["source", "config", "from", "copy", "contains", "format"] as const
+
 /** Returns the command that shows more. The text may be personal: the command repeats it only if `showsText` is true. */
-const nextOf = ({ config, contains, copy, format, from, source, text }: {
-  readonly config: string | undefined
-  readonly contains: boolean
-  readonly copy: boolean
-  readonly format: RowFormat | undefined
-  readonly from: string | undefined
-  readonly source: string | undefined
-  readonly text: string
-}, showsText: boolean): Next => {
-  const flags: ReadonlyArray<readonly [flag: string, text: string | undefined, isGiven: boolean]> = [
-    ["source", source, source !== undefined],
-    ["config", config, config !== undefined],
-    ["from", from, from !== undefined],
-    ["copy", undefined, copy],
-    ["contains", undefined, contains],
-    ["format", format, format !== undefined],
-    ["limit", String(limits.most), true]
-  ]
-  const given = flags.filter(([, , isGiven]) => isGiven).map(([flag, value]) => [flag, value] as const)
-  const command = (words: string) => printable(`payments find${words}${flagsText(given)}`)
+const nextOf = (
+  given: GivenFlags<(typeof repeated)[number]> & { readonly text: string },
+  showsText: boolean
+): Next => {
+  const { text } = given
+  const flags = flagsText(givenFlags({ ...given, limit: String(limits.most) }, [...repeated, "limit"]))
+  const command = (words: string) => printable(`payments find${words}${flags}`)
   // A text that starts with - would be read as a flag.
   const isRepeatable = !text.startsWith("-") && isPrintable(text)
   return isRepeatable && (showsText || /^@[^@]/.test(text))

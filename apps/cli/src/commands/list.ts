@@ -16,7 +16,7 @@ import {
 } from "@payments/program"
 import { Effect, Layer, Record, String } from "effect"
 import { Command, Flag } from "effect/cli"
-import type { TypedFlags } from "../listing/ContinueCommand.ts"
+import { givenFlags, type TypedFlags } from "../listing/ContinueCommand.ts"
 import { isDateTimePrefix } from "../listing/FilterDates.ts"
 import { pageSize, runListing } from "../listing/Listing.ts"
 import { formats } from "../listing/ListingOutput.ts"
@@ -165,28 +165,29 @@ interface Given {
   readonly format: string | undefined
 }
 
+const repeated = [
+  "source",
+  "config",
+  "sort",
+  "fields",
+  "format",
+  "output",
+  "patience",
+  "strict",
+  "all",
+  "max"
+] as const
+
 /** Returns the flags as they were typed, for the command that continues the listing. */
 const typedFlags = (filters: { readonly [field: string]: FilterFlag }, given: Given): TypedFlags => {
   const optional = (flag: string, text: string | undefined) => text === undefined ? [] : [[flag, text] as const]
-  const present = (flag: string, isPresent: boolean) => isPresent ? [[flag, undefined] as const] : []
   return {
     personal: [
       ...Object.entries(filters).flatMap(([field, { flag }]) => optional(flag, given.filters[field])),
       ...given.where.map((text) => ["where", text] as const),
       ...optional("query", given.query)
     ],
-    others: [
-      ...optional("source", given.source),
-      ...optional("config", given.config),
-      ...optional("sort", given.sort),
-      ...optional("fields", given.fields),
-      ...optional("format", given.format),
-      ...optional("output", given.output),
-      ...optional("patience", given.patience),
-      ...present("strict", given.strict),
-      ...present("all", given.all),
-      ...optional("max", given.max)
-    ]
+    others: givenFlags(given, repeated)
   }
 }
 

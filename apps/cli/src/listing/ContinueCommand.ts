@@ -1,6 +1,7 @@
 /** The commands that continue a listing or a search. */
 import { printable } from "@payments/copy"
 import { allOf, type Next, shellWord } from "@payments/program"
+import { String } from "effect"
 
 /** The flags of a listing as they were typed, without those that say where it starts. */
 export interface TypedFlags {
@@ -35,8 +36,20 @@ export const nextText = (next: Next): string =>
     ? next
     : `${next.command}, with the same ${allOf(next.arguments)}`
 
-/** Returns the flags as a shell reads them, with a space before each. A flag without a text has no value. */
-export const flagsText = (flags: ReadonlyArray<readonly [flag: string, text: string | undefined]>): string =>
+/** Flags as a command gets them, by their names in camel case. */
+export type GivenFlags<Name extends string> = { readonly [N in Name]?: string | boolean | undefined }
+
+/** Returns those of the named flags that are set. A flag without a value has no text. */
+export const givenFlags = <Name extends string>(
+  given: GivenFlags<Name>,
+  names: ReadonlyArray<Name>
+): TypedFlags["others"] =>
+  names.map((name) => [String.camelToSnake(name).replaceAll("_", "-"), given[name]] as const)
+    .filter(([, value]) => value !== undefined && value !== false)
+    .map(([flag, value]) => [flag, value === true ? undefined : `${value}`])
+
+/** Returns the flags as a shell reads them, with a space before each. */
+export const flagsText = (flags: TypedFlags["others"]): string =>
   flags.map(([flag, text]) => {
     if (text === undefined) return ` --${flag}`
     // A value that starts with - would be read as a flag.
