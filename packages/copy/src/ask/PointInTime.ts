@@ -128,7 +128,7 @@ export const pointAt = Effect.fnUntraced(function*(
   }
 })
 
-/** Returns the rows as they were before their changes. */
+/** Returns `rows`, but those that have changed since the point have the content of `earlier`. */
 const contentsThen = (rows: SortedRows<RowContent>, earlier: SortedRows<EarlierRow>): SortedRows<RowContent> =>
   new SortedRows(() =>
     Effect.gen(function*() {

@@ -102,35 +102,40 @@ const countIn = (name: string): Statement =>
   either(`(totals ->> '$.counts.${name}')`, `(totals #>> '{counts,${name}}')::bigint`)
 
 const scansOver = (db: Sql): ScanReader => {
-  // Before version 8, two of the columns have other names.
-  const table = Effect.map(
-    hasVersion(db, renamedVersion),
-    (has) =>
-      has ? sql`${schema}.scans` : sql`(SELECT *, asked AS request, tally AS totals FROM ${schema}.scans) AS scans`
-  )
+  const hasNames = hasVersion(db, renamedVersion)
+  /**
+   * Reads scans from their table. Before version 8, two of its columns have other names. A migration may rename them
+   * after the version was read. Then the statement fails, and runs again with the new names.
+   */
+  const readScans = (statementOver: (scans: Statement) => Statement) => {
+    const read = (scans: Statement) => db.read(statementOver(scans), (rows) => rows.map(toScan))
+    const current = read(sql`${schema}.scans`)
+    const earlier = read(sql`(SELECT *, asked AS request, tally AS totals FROM ${schema}.scans) AS scans`)
+    const isRenamed = Effect.orElseSucceed(hasNames, () => false)
+    return Effect.flatMap(hasNames, (has) =>
+      has
+        ? current
+        : Effect.catch(earlier, (error) => Effect.flatMap(isRenamed, (is) => is ? current : Effect.fail(error))))
+  }
   return {
     scans: (list, part) => {
       const isOf = sql`list = ${list.label} AND ${part === undefined ? raw("true") : sql`part = ${part}`} AND ${isScan}`
       // There may be many complete scans, so read only the last complete one of each part.
-      return Effect.flatMap(table, (scans) =>
-        db.read(
-          sql`WITH last AS (
-            SELECT part AS of, max(scan) AS latest FROM ${scans} WHERE ${isOf} AND state = 'complete' GROUP BY part
-          )
-          SELECT ${scanColumns} FROM ${scans} WHERE scan IN (SELECT latest FROM last)
-          UNION ALL
-          SELECT ${scanColumns} FROM ${scans} LEFT JOIN last ON of = part
-          WHERE ${isOf} AND state IN ('running', 'incomplete', 'abandoned') AND scan > coalesce(latest, 0)
-          ORDER BY scan DESC`,
-          (rows) => rows.map(toScan)
-        ))
+      return readScans((scans) =>
+        sql`WITH last AS (
+          SELECT part AS of, max(scan) AS latest FROM ${scans} WHERE ${isOf} AND state = 'complete' GROUP BY part
+        )
+        SELECT ${scanColumns} FROM ${scans} WHERE scan IN (SELECT latest FROM last)
+        UNION ALL
+        SELECT ${scanColumns} FROM ${scans} LEFT JOIN last ON of = part
+        WHERE ${isOf} AND state IN ('running', 'incomplete', 'abandoned') AND scan > coalesce(latest, 0)
+        ORDER BY scan DESC`
+      )
     },
     scansFrom: (list, scan) =>
-      Effect.flatMap(table, (scans) =>
-        db.read(
-          sql`SELECT ${scanColumns} FROM ${scans} WHERE scan >= ${scan} AND list = ${list.label} AND ${isScan}`,
-          (rows) => rows.map(toScan)
-        )),
+      readScans((scans) =>
+        sql`SELECT ${scanColumns} FROM ${scans} WHERE scan >= ${scan} AND list = ${list.label} AND ${isScan}`
+      ),
     // Only writers ask this, so the columns have their current names.
     otherScans: (list, part, scan) =>
       db.read(

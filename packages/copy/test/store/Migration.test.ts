@@ -12,9 +12,11 @@ import { DatabaseSync } from "node:sqlite"
 import { verify } from "../../src/ask/Verify.ts"
 import { tableOf } from "../../src/plan/Columns.ts"
 import { scan } from "../../src/scan/Scan.ts"
+import { readerOver } from "../../src/sql/SqlReader.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
+import { sqlOver } from "../../src/sqlite/SqliteSql.ts"
 import { openReader, openStore } from "../../src/sqlite/SqliteStore.ts"
-import { currentVersion, migrations, programVersion } from "../../src/store/Migrations.ts"
+import { currentVersion, migrations, migrationsAfter, programVersion } from "../../src/store/Migrations.ts"
 
 const invoice = (index: number) => `{"id":"inv_${index}","amount":${index},"contract":"c","extra":1.10}`
 const invoices = (count: number) => Array.from({ length: count }, (_, index) => invoice(index))
@@ -233,11 +235,12 @@ const migrateAndDie = (file: string, nth: number) =>
     migrate(db)`
   ], { encoding: "utf8", cwd: import.meta.dirname })
 
+const earlierNames = "ALTER TABLE scans RENAME COLUMN request TO asked; ALTER TABLE scans RENAME COLUMN totals TO tally"
 const renamed: { readonly [name: string]: string } = { asked: "request", tally: "totals" }
 
 describe("a destination of version", () => {
   const older = [
-    ["7", "ALTER TABLE scans RENAME COLUMN request TO asked; ALTER TABLE scans RENAME COLUMN totals TO tally"],
+    ["7", earlierNames],
     [
       "6",
       `DROP TABLE generations; ALTER TABLE changes DROP COLUMN generation;
@@ -279,6 +282,29 @@ describe("a destination of version", () => {
         assert.deepStrictEqual([versionOf(file), (yield* answers)[4]], [currentVersion, []])
       }).pipe(Effect.scoped)
   )
+})
+
+describe("a destination that is migrated while it is read", () => {
+  it.live("is read with the new names of the columns, and not called damaged", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      yield* run(file, { invoices: invoices(25) })
+      const reader = yield* openReader(file, "here")
+      const expected = yield* reader.scans(Lists.invoices)
+      execute(file, `${earlierNames}; PRAGMA user_version = 7`)
+      let steps = 0
+      // The first step reads the version.
+      const migrated: typeof reader.run = (step) =>
+        Effect.tap(reader.run(step), () =>
+          Effect.sync(() => {
+            if (steps++ > 0) return
+            execute(file, migrationsAfter(7).flatMap(({ sqlite }) => sqlite).join(";"))
+            execute(file, `PRAGMA user_version = ${currentVersion}`)
+          }))
+      const other = readerOver(sqlOver({ run: migrated }, "here"), { ...reader, holderOf: () => Effect.undefined })
+      assert.deepStrictEqual(yield* other.scans(Lists.invoices), expected)
+      assert.isAbove(steps, 2)
+    }).pipe(Effect.scoped))
 })
 
 describe("a destination of version 2", () => {

@@ -142,11 +142,11 @@ export const membersOf = (object: string): ReadonlyMap<string, string> => {
 }
 
 /**
- * Replaces or removes the values of an object's members or of an array's elements, in exact text. `rewrite` gets the exact
- * text of each value and its member name, which is undefined for an element. It returns the new text, or undefined to remove
- * the member or element. If a name repeats, it gets every occurrence. All other text stays byte for byte; if nothing changes,
- * the result is the same string. Text of other values than objects and arrays is returned unchanged. The text must be valid
- * JSON.
+ * Replaces or removes the values of an object's members or of an array's elements, in exact text. `rewrite` gets the
+ * exact text of each value and its member name, which is undefined for an element. It returns the new text, or undefined
+ * to remove the member or element. If a name repeats, it gets every occurrence. All other text stays byte for byte; if
+ * nothing changes, the result is the same string. Text of other values than objects and arrays is returned unchanged.
+ * The text must be valid JSON.
  */
 export const rewriteItems = (
   container: string,
