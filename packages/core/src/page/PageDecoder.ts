@@ -189,7 +189,7 @@ export const decodeRecords = (
   const mayBeInexact = escapedNames || (check.amounts.length > 0 && mayLoseDigits(text))
   const checkedFilters = Object.entries(request.filters).filter(([field]) => !request.unchecked.includes(field))
   let extracted: ReadonlyArray<string> | undefined
-  const texts = () => extracted ??= elementsOf(text, items)
+  const texts = () => extracted ??= elementsOf(text, items, records.every(isJsonObject) ? records.length : 0)
   const problems = new Map<number, RecordProblem>()
   for (const [index, record] of records.entries()) {
     if (index % recordsPerTimeCheck === 0 && limit.isOver()) return Result.fail(attemptTimeout)

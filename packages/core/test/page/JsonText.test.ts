@@ -11,6 +11,7 @@ import {
   membersOf,
   rewriteItems
 } from "../../src/page/JsonText.ts"
+import { fraction as randomFraction } from "../../src/testing/SeededRandom.ts"
 
 /** Returns JSON text with white space between all tokens. */
 const spaced = (value: unknown): string => JSON.stringify(value, null, "\t ").replaceAll("\n", "\r\n ")
@@ -26,6 +27,31 @@ describe("JsonText", () => {
       )
       assert.deepStrictEqual(elementsOf(body, "items"), items.map((item) => JSON.stringify(item)))
     }
+  )
+
+  const texts = ["", "},{", "],", "\\\"items\\\":[{", "a, b", "x } , { y", "} {", "items", "[", "]"]
+  it.prop(
+    "cuts objects as it reads them",
+    [Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 2 ** 32 - 1 }))],
+    ([seed]) => {
+      let drawn = 0
+      const random = () => randomFraction(seed, drawn++)
+      const choose = <A>(values: ReadonlyArray<A>): A | undefined => values[Math.floor(random() * values.length)]
+      const many = (most: number, make: () => string): ReadonlyArray<string> =>
+        Array.from({ length: Math.floor(random() * (most + 1)) }, make)
+      const space = () => random() < 0.03 ? choose([" ", "  ", "\n", "\t", "\r"]) : ""
+      const joined = (parts: ReadonlyArray<string>) => `${space()}${parts.join(`${space()},${space()}`)}${space()}`
+      const textOf = () => `"${choose(texts)}"`
+      const valueOf = (): string => random() < 0.2 ? arrayOf() : random() < 0.2 ? objectOf() : textOf()
+      const objectOf = (): string => `{${joined(many(2, () => `${textOf()}${space()}:${space()}${valueOf()}`))}}`
+      const arrayOf = (): string => `[${joined(many(3, random() < 0.2 ? valueOf : objectOf))}]`
+      const members = many(2, () => `"${choose(["items", "items", "\\u0069tems", "cursor"])}":${arrayOf()}`)
+      const body = `{"items":${arrayOf()}${["", ...members].join(",")}}`
+      const { items } = JSON.parse(body) as { readonly items: ReadonlyArray<unknown> } // the body has this member
+      const objects = items.every((item) => typeof item === "object" && !Array.isArray(item)) ? items.length : 0
+      assert.deepStrictEqual(elementsOf(body, "items", objects), elementsOf(body, "items"), body)
+    },
+    { arbitrary: { runs: 30000 } }
   )
 
   it.prop("compacts text to the output of JSON.stringify", [Schema.Json], ([value]) => {
