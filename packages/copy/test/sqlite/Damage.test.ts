@@ -94,7 +94,7 @@ const overwrite = (file: string, offset: number, bytes: Uint8Array) => {
 
 const noise = (dice: Dice, length: number) => Uint8Array.from({ length }, () => dice.below(256))
 
-const pageSize = 4096
+const pageSize = 16_384
 
 /** Returns SQL that adds a running scan of all invoices with the given totals and checkpoint. */
 const insertRunningScan = (totals: string, checkpoint: string) =>

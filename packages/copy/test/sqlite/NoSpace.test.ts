@@ -78,7 +78,7 @@ describe(`a destination without space (seed ${seed})`, () => {
       const fullAt: Array<number> = []
       for (let round = 0; round < rounds; round++) {
         const file = join(yield* temporaryFolder, "payments.db")
-        const pages = 50 + dice.below(60)
+        const pages = 51 + dice.below(26)
         const error = yield* Effect.flip(withPageLimit(pages)(run(`sqlite:${file}`)))
         assert.strictEqual(reasonOf(error), "Full", error.message)
         fullAt.push(assertWhole(file))
@@ -95,12 +95,12 @@ describe(`a destination without space (seed ${seed})`, () => {
       const dice = diceOf(seed, "space")
       const fullAt: Array<number> = []
       for (let round = 0; round < rounds; round++) {
-        const kibibytes = 300 + dice.below(900)
+        const kibibytes = 1_000 + dice.below(2_000)
         const small = yield* smallFileSystem(kibibytes)
         if (small === undefined) {
           // This machine cannot mount a small file system, so limit the pages instead.
           const file = join(yield* temporaryFolder, "payments.db")
-          assert.strictEqual(reasonOf(yield* Effect.flip(withPageLimit(100)(run(`sqlite:${file}`)))), "Full")
+          assert.strictEqual(reasonOf(yield* Effect.flip(withPageLimit(65)(run(`sqlite:${file}`)))), "Full")
           assertWhole(file)
           return
         }
@@ -133,7 +133,7 @@ describe(`a destination without space (seed ${seed})`, () => {
         }
         // First there is no space for the rows in the copy. Then all rows are committed, but there is no space for the files.
         const failing = small === undefined
-          ? withPageLimit(100)(run(`file:${folder}`))
+          ? withPageLimit(65)(run(`file:${folder}`))
           : Effect.andThen(small.fill(150 + dice.below(500)), run(`file:${folder}`))
         assert.strictEqual(reasonOf(yield* Effect.flip(failing)), "Full")
         assertUnchanged("running")
