@@ -13,6 +13,7 @@ import {
   fail,
   Given,
   GivenColumns,
+  givenIn,
   integer,
   isOneOfIntegers,
   isOneOfTexts,
@@ -51,13 +52,15 @@ export const write = Effect.fnUntraced(function*(
   if (!(yield* reappearedRowsExist(db, list, plan))) return outdated
   if (owner !== undefined) yield* bindOwner(db, owner)
   if (restart) yield* forgetScans(db, [scan])
-  yield* writePlan(db, { ...commit, generation })
   const pieces = new Given({ piece: "bigint", bits: "bytea" }, seen.map(({ bits, index }) => [index, bits]))
-  const updated = yield* withBefore(
+  const updated = yield* together(
     db,
-    seen.length === 0 ? undefined : sql`INSERT INTO ${schema}.seen (scan, piece, bits)
-      ${pieces.values(sql`${scan}, ${pieces.cells(["piece", "bits"])}`)}
-      ON CONFLICT (scan, piece) DO UPDATE SET bits = excluded.bits`,
+    {
+      ...planned(db, { ...commit, generation }),
+      seen: sql`INSERT INTO ${schema}.seen (scan, piece, bits)
+        ${pieces.values(sql`${scan}, ${pieces.cells(["piece", "bits"])}`)}
+        ON CONFLICT (scan, piece) DO UPDATE SET bits = excluded.bits`
+    },
     sql`UPDATE ${schema}.scans SET ${totalsSet(totals)}, checkpoint = ${
       checkpoint ?? null
     } WHERE scan = ${scan} RETURNING scan`
@@ -95,22 +98,23 @@ const endScan = Effect.fnUntraced(function*(
       id: readText(row, "id")
     }))
   })
-  // The number of the last change. In PostgreSQL, a transaction of another list may be assigning further numbers.
-  yield* db.run(
+  yield* together(
+    db,
+    {
+      ...forgotten(end.forget),
+      quarantined_by_passes: end.previous === undefined ?
+        undefined :
+        sql`DELETE FROM ${schema}.quarantine WHERE scan IN (
+        SELECT scan FROM ${schema}.scans WHERE list = ${list.label} AND kind IN ('head', 'window')
+          AND scan > ${end.previous} AND scan < ${scan}
+      )`
+    },
+    // The number of the last change. In PostgreSQL, a transaction of another list may be assigning further numbers.
     sql`UPDATE ${schema}.scans SET state = ${end.state}, certificate = ${json(end.certificate ?? null)}, ended_at = ${
       time(now)
     },
       last_change = ${end.state === "complete" ? lastChange : raw("NULL")} WHERE scan = ${scan}`
   )
-  yield* forgetScans(db, end.forget)
-  if (end.previous !== undefined) {
-    yield* db.run(
-      sql`DELETE FROM ${schema}.quarantine WHERE scan IN (
-        SELECT scan FROM ${schema}.scans WHERE list = ${list.label} AND kind IN ('head', 'window') AND scan > ${end.previous}
-          AND scan < ${scan}
-      )`
-    )
-  }
   return missing.length
 })
 
@@ -137,7 +141,7 @@ export const writePass = Effect.fnUntraced(function*(
   const { firstRow, kind, request, startedAt, totals } = pass
   const scan = pass.scan ??
     (yield* insertScan(db, { list, kind, part: "", request, state: "complete", firstRow, totals, now: startedAt }))
-  yield* writePlan(db, { list, plan, scan, now, generation })
+  yield* together(db, planned(db, { list, plan, scan, now, generation }))
   if (plan.writes.length + plan.reappeared.length > 0) yield* incrementRevision(db, list)
   yield* db.run(
     sql`UPDATE ${schema}.scans SET ${totalsSet(totals)}, ended_at = ${
@@ -184,17 +188,30 @@ const totalsSet = (totals: string): Statement => {
   return sql`totals = ${json(totals)}, pages = ${pages}, records = ${records}`
 }
 
-/** Runs a statement after another one. PostgreSQL runs both at once, because each run waits for the server. */
-const withBefore = (
+/** Statements by name. Those without rows to write, or undefined, do not run. */
+type Writes = { readonly [name: string]: Statement | undefined }
+
+/**
+ * Runs statements, and returns the rows of the last one. SQLite runs them in order. PostgreSQL runs them as one statement,
+ * because each run waits for the server: so none of them sees what the others write, but for their `RETURNING`.
+ */
+const together = (
   db: Sql,
-  before: Statement | undefined,
-  statement: Statement
-): ReturnType<Sql["all"]> =>
-  before === undefined
-    ? db.all(statement)
-    : db.dialect === "postgres"
-    ? db.all(sql`WITH before AS (${before}) ${statement}`)
-    : Effect.andThen(db.run(before), db.all(statement))
+  writes: Writes,
+  last?: Statement
+): ReturnType<Sql["all"]> => {
+  const given = Object.entries(writes).flatMap(([name, one]) =>
+    one === undefined || givenIn(one)?.rows.length === 0 ? [] : [[name, one] as const]
+  )
+  const [, final] = last === undefined ? given.pop() ?? [] : ["", last]
+  if (final === undefined) return Effect.succeed([])
+  if (db.dialect === "sqlite") {
+    const before = Effect.forEach(given, ([, one]) => db.run(one), { discard: true })
+    return Effect.andThen(before, last === undefined ? Effect.as(db.run(final), []) : db.all(final))
+  }
+  const before = given.map(([name, one]) => sql`${raw(name)} AS (${one})`)
+  return db.all(before.length === 0 ? final : sql`WITH ${join(before)} ${final}`)
+}
 
 /**
  * Asks whether the rows that reappeared exist. `prune` may have removed them, because they were missing. It removes no
@@ -212,45 +229,36 @@ const reappearedRowsExist = (
     (found) => found.length === reappeared.length
   )
 
-const writePlan = Effect.fnUntraced(function*(
+/** The writes of a plan. Each writes other rows, as PostgreSQL requires of one statement. */
+const planned = (
   db: Sql,
   { generation, list, now, plan, scan }: Pick<Commit, "list" | "now" | "plan" | "scan"> & Pick<Start, "generation">
-): Effect.fn.Return<void, SinkError> {
+): Writes => {
   const { columns, names, quotedNames, withRow } = rowColumnsOf(list)
   const given = (isNew: boolean) =>
     new Given(columns, plan.writes.filter((one) => one.isNew === isNew).map(({ cells }) => cells))
-  const inserted = given(true)
-  if (inserted.rows.length > 0) {
-    yield* db.run(
-      sql`INSERT INTO ${tableIn(list)} (${quotedNames}, "row", first_seen_at, changed_at)
-      ${inserted.values(sql`${inserted.cells(withRow)}, ${time(now)}, ${time(now)}`)}`
-    )
-  }
-  const updated = given(false)
-  if (updated.rows.length > 0) {
-    yield* db.run(
-      sql`UPDATE ${tableIn(list)} AS t SET ${updated.set(names)}, changed_at = ${
-        time(now)
-      }, missing_since = NULL ${updated}
-      WHERE t."row" = ${updated.cell("row")}`
-    )
-  }
-  if (plan.reappeared.length > 0) {
-    yield* db.run(
-      sql`UPDATE ${tableIn(list)} SET missing_since = NULL WHERE "row" ${isOneOfIntegers(plan.reappeared)}`
-    )
-  }
-  yield* appendChanges(db, { list, scan, now, generation, changes: plan.changes })
-  if (plan.quarantined.length === 0) return
+  const [inserted, updated] = [given(true), given(false)]
+  const written = new Set(plan.reappeared.length === 0 ? [] : plan.writes.map(({ row }) => row))
+  const reappeared = plan.reappeared.filter((row) => !written.has(row))
   const quarantined = new Given(
     { id: "text", path: "text", expected: "text", raw: "text" },
     plan.quarantined.map(({ expected, id = null, path, raw: text }) => [id, path, expected, text])
   )
-  yield* db.run(
-    sql`INSERT INTO ${schema}.quarantine (scan, list, id, path, expected, raw)
-    ${quarantined.values(sql`${scan}, ${list.label}, ${quarantined.cells(["id", "path", "expected", "raw"])}`)}`
-  )
-})
+  return {
+    inserted: sql`INSERT INTO ${tableIn(list)} (${quotedNames}, "row", first_seen_at, changed_at)
+      ${inserted.values(sql`${inserted.cells(withRow)}, ${time(now)}, ${time(now)}`)}`,
+    updated: sql`UPDATE ${tableIn(list)} AS t SET ${updated.set(names)}, changed_at = ${
+      time(now)
+    }, missing_since = NULL ${updated}
+      WHERE t."row" = ${updated.cell("row")}`,
+    reappeared: reappeared.length === 0
+      ? undefined
+      : sql`UPDATE ${tableIn(list)} SET missing_since = NULL WHERE "row" ${isOneOfIntegers(reappeared)}`,
+    ...appended(db, { list, scan, now, generation, changes: plan.changes }),
+    quarantined: sql`INSERT INTO ${schema}.quarantine (scan, list, id, path, expected, raw)
+      ${quarantined.values(sql`${scan}, ${list.label}, ${quarantined.cells(["id", "path", "expected", "raw"])}`)}`
+  }
+}
 
 const rowColumns = new WeakMap<Lists.AnyList, ReturnType<typeof makeRowColumns>>()
 
@@ -278,21 +286,19 @@ const makeRowColumns = (list: Lists.AnyList) => {
 }
 
 /** Appends changes of a list in the generation, and counts them by UTC day. */
-export const appendChanges = Effect.fnUntraced(function*(
-  db: Sql,
-  { changes, generation, list, now, scan }: {
-    readonly list: Lists.AnyList
-    readonly scan: number
-    readonly now: string
-    readonly generation: string
-    readonly changes: ReadonlyArray<
-      & Pick<ChangeRow, "kind" | "id">
-      & { readonly [Text in "before" | "after"]?: string | undefined }
-      & { readonly fields?: ReadonlyArray<string> }
-    >
-  }
-): Effect.fn.Return<void, SinkError> {
-  if (changes.length === 0) return
+export const appendChanges = (db: Sql, changes: Appended): Effect.Effect<unknown, SinkError> =>
+  together(db, appended(db, changes))
+
+interface Appended extends Pick<Commit, "list" | "scan" | "now">, Pick<Start, "generation"> {
+  readonly changes: ReadonlyArray<
+    & Pick<ChangeRow, "kind" | "id">
+    & { readonly [Text in "before" | "after"]?: string | undefined }
+    & { readonly fields?: ReadonlyArray<string> }
+  >
+}
+
+const appended = (db: Sql, { changes, generation, list, now, scan }: Appended): Writes => {
+  if (changes.length === 0) return {}
   const given = new Given(
     { kind: "text", id: "text", fields: "json", before: "json", after: "json" },
     changes.map((
@@ -302,23 +308,22 @@ export const appendChanges = Effect.fnUntraced(function*(
   const counts = [...Map.groupBy(changes, ({ kind }) => kind)].map(([kind, { length }]) =>
     sql`(${list.label}, ${day(now)}, ${kind}, ${length})`
   )
-  const counted = sql`INSERT INTO ${schema}.change_counts AS c (list, day, kind, changes) VALUES ${join(counts)}
-    ON CONFLICT (list, day, kind) DO UPDATE SET changes = c.changes + excluded.changes`
-  // PostgreSQL's numbers have no gap, so that a reader who has seen a number never finds a lower one later. The row of
-  // `destination` is locked until the transaction ends. Another program may have begun a generation before.
-  const numbered = sql`WITH counted AS (${counted}), last AS (
-    UPDATE ${schema}.destination SET changes = changes + ${changes.length}
-    RETURNING changes - ${changes.length} AS seq, generation
-  )`
-  const values = sql`${either("", "last.seq + given.nth, ")}${list.label}, ${scan}, ${time(now)},
-    ${given.cells(["kind", "id", "fields", "before", "after"])}, ${either(sql`${generation}`, "last.generation")}`
-  if (db.dialect === "sqlite") yield* db.run(counted)
-  yield* db.run(
-    sql`${either("", numbered)} INSERT INTO ${schema}.changes
+  const values = sql`${either("", "numbered.seq + given.nth, ")}${list.label}, ${scan}, ${time(now)},
+    ${given.cells(["kind", "id", "fields", "before", "after"])}, ${either(sql`${generation}`, "numbered.generation")}`
+  return {
+    counted: sql`INSERT INTO ${schema}.change_counts AS c (list, day, kind, changes) VALUES ${join(counts)}
+      ON CONFLICT (list, day, kind) DO UPDATE SET changes = c.changes + excluded.changes`,
+    // PostgreSQL's numbers have no gap, so that a reader who has seen a number never finds a lower one later. The row
+    // of `destination` is locked until the transaction ends. Another program may have begun a generation before.
+    numbered: db.dialect === "sqlite" ?
+      undefined :
+      sql`UPDATE ${schema}.destination SET changes = changes + ${changes.length}
+      RETURNING changes - ${changes.length} AS seq, generation`,
+    appended: sql`INSERT INTO ${schema}.changes
       (${either("", "seq, ")}list, scan, at, kind, id, fields, before, after, generation)
-    ${given.values(values)}${either("", ", last")}`
-  )
-})
+      ${given.values(values)}${either("", ", numbered")}`
+  }
+}
 
 /** The UTC day of a time. */
 const day = (now: string): Statement => sql`${now.slice(0, "2024-05-01".length)}${either("", "::date")}`
@@ -331,14 +336,14 @@ export const incrementRevision = (db: Sql, list: Lists.AnyList): Effect.Effect<v
   )
 
 /** Deletes what is stored of scans besides their rows: the sets of seen rows, and quarantined records. */
-export const forgetScans = Effect.fnUntraced(function*(
-  db: Sql,
-  scans: ReadonlyArray<number>
-): Effect.fn.Return<void, SinkError> {
-  if (scans.length === 0) return
-  yield* db.run(sql`DELETE FROM ${schema}.seen WHERE scan ${isOneOfIntegers(scans)}`)
-  yield* db.run(sql`DELETE FROM ${schema}.quarantine WHERE scan ${isOneOfIntegers(scans)}`)
-})
+export const forgetScans = (db: Sql, scans: ReadonlyArray<number>): Effect.Effect<unknown, SinkError> =>
+  together(db, forgotten(scans))
+
+const forgotten = (scans: ReadonlyArray<number>): Writes =>
+  scans.length === 0 ? {} : {
+    forgotten_seen: sql`DELETE FROM ${schema}.seen WHERE scan ${isOneOfIntegers(scans)}`,
+    forgotten_quarantine: sql`DELETE FROM ${schema}.quarantine WHERE scan ${isOneOfIntegers(scans)}`
+  }
 
 /** Fills columns of rows, and records how far they are filled. */
 export const fill = Effect.fnUntraced(function*(
