@@ -129,6 +129,7 @@ export interface ScanPreview {
   readonly resumeAt: string | undefined
   readonly progress: ScanProgress
   readonly owner: BoundMerchant
+  readonly personal: PersonalState
   /** The columns that `begin` fills before the scan. Undefined if there are none. */
   readonly filling: Filling | undefined
 }

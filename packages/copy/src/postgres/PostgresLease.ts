@@ -242,14 +242,14 @@ export const commit = <A>(
 
 /**
  * Waits for transactions of the lease that failed, were interrupted or still run: the server has committed them when
- * this returns, or it never will. Call it before reading data for a plan.
+ * this returns, or it never will. Call it before reading data for a plan. Returns whether there were any.
  */
-export const settle = (leases: Leases, lease: Lease): Effect.Effect<void, SinkError> =>
+export const settle = (leases: Leases, lease: Lease): Effect.Effect<boolean, SinkError> =>
   Effect.suspend(() =>
     lease.committed === lease.transactions
-      ? Effect.void
+      ? Effect.succeed(false)
       // It locks the row that such a transaction has locked, and increases the number that such a transaction checks.
-      : commit(leases, lease, () => Effect.void, () => Effect.void)
+      : Effect.as(commit(leases, lease, () => Effect.void, () => Effect.void), true)
   )
 
 /** Lets the effect complete after an interrupt, for the given time at most. */

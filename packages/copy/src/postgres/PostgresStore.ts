@@ -112,7 +112,7 @@ const locksOf = (leases: Lease.Leases & { readonly memory: Memory }): Locks => {
     takeOver: (label) =>
       Effect.suspend(() => {
         const lease = acquired.get(label)
-        return lease === undefined ? Effect.void : Lease.settle(leases, lease)
+        return lease === undefined ? Effect.succeed(true) : Lease.settle(leases, lease)
       }),
     transaction: (list, body, readResult) =>
       Effect.suspend(() => {

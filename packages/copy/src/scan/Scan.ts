@@ -250,15 +250,19 @@ const scanOnce = Effect.fnUntraced(function*(
   const sink = yield* Sink
   const startedAt = yield* Monotonic.millis
   const { inspect, location } = sink
-  const personal = yield* openPersonal({ location, personal: inspect?.personal }, options.personal ?? keepAll)
+  const requested = requestOf(api, task)
+  const { limit, rebind = false } = requested
+  const scope = yield* Effect.scope
+  // A stored destination is not written until the guard has admitted the first pages.
+  const preview = inspect === undefined ? undefined : yield* inspect.scan(list, requested)
+  const personal = yield* openPersonal(
+    { location, personal: preview === undefined ? undefined : Effect.succeed(preview.personal) },
+    options.personal ?? keepAll
+  )
   if (part !== undefined && personal.binding !== undefined) {
     yield* requireKept(location, part, personal.redactorOf(list))
   }
-  const request = { ...requestOf(api, task), personal: personal.binding }
-  const { limit, rebind = false } = request
-  const scope = yield* Effect.scope
-  // A stored destination is not written until the guard has admitted the first pages.
-  const preview = inspect === undefined ? undefined : yield* inspect.scan(list, request)
+  const request = { ...requested, personal: personal.binding }
   const filling = preview?.filling
   const begin = yield* Effect.cached(
     Effect.andThen(

@@ -3,20 +3,17 @@ import { Lists, merchantIdOf } from "@payments/core"
 import { Effect } from "effect"
 import { columnsOf } from "../plan/Columns.ts"
 import type { BoundMerchant, OwnerClaim, SinkError } from "../port/Sink.ts"
-import type { Store } from "../store/Store.ts"
+import type { Owner, Store } from "../store/Store.ts"
 
 /** If the destination has no key yet, its fingerprints will use `salt`. */
 export const ownerOf = Effect.fnUntraced(function*(
   store: Store,
   salt: string,
-  lists: ReadonlyArray<Lists.AnyList>
+  lists: ReadonlyArray<Lists.AnyList>,
+  { keys, merchants, nextRows }: Owner
 ): Effect.fn.Return<BoundMerchant, SinkError> {
-  const { keys, merchants } = yield* store.owner
-  const filled: Array<Lists.ListName> = []
-  for (const list of lists) {
-    const { nextRow } = yield* store.find(list, [])
-    if (nextRow > 0) filled.push(list.name)
-  }
+  const nextRowOf = ({ label }: Lists.AnyList) => nextRows.get(label) ?? 0
+  const filled = lists.filter((list) => nextRowOf(list) > 0).map(({ name }) => name)
   // Every version that binds merchant ids also binds a key.
   const bound = merchants.length + keys.length > 0
   return {
@@ -24,7 +21,10 @@ export const ownerOf = Effect.fnUntraced(function*(
     keys,
     merchants: bound
       ? merchants
-      : (yield* Effect.forEach(filled, (name) => merchantsInRows(store, Lists.byName[name]))).flat(),
+      : (yield* Effect.forEach(filled, (name) => {
+        const list = Lists.byName[name]
+        return merchantsInRows(store, list, nextRowOf(list))
+      })).flat(),
     bound,
     filled
   }
@@ -37,11 +37,11 @@ const chunkRows = 1000
 /** Returns the merchant ids in the first and the last rows. An earlier version of this program did not bind them. */
 const merchantsInRows = Effect.fnUntraced(function*(
   store: Store,
-  list: Lists.AnyList
+  list: Lists.AnyList,
+  nextRow: number
 ): Effect.fn.Return<ReadonlyArray<string>, SinkError> {
   const column = columnsOf(list).find(({ path: [field] }) => field === list.merchantIdIn)?.name
   if (column === undefined) return []
-  const { nextRow } = yield* store.find(list, [])
   const found = new Set<string>()
   for (let after = -1; after < nextRow - 1;) {
     const rows = yield* store.rows(list, after, chunkRows)

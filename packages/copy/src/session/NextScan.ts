@@ -6,7 +6,7 @@ import { RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
 import type { ScanRequest, ScanStart, SinkError } from "../port/Sink.ts"
 import { bindingOf } from "../store/PersonalBinding.ts"
-import type { ScanRow, Store } from "../store/Store.ts"
+import type { Opening, ScanRow, Store } from "../store/Store.ts"
 import { timestamp } from "../store/StoredRows.ts"
 
 export interface OpenScan {
@@ -22,6 +22,8 @@ export interface OpenScan {
   readonly totals: ScanTotals.ScanTotals
   readonly seen: RowSet
   readonly emitChanges: PlanInput["emitChanges"]
+  /** {@inheritDoc Opening.since} Before this scan. */
+  readonly since: Opening["since"]
 }
 
 export const partOf = ({ part }: ScanRequest): string =>
@@ -46,9 +48,10 @@ interface NextScan extends Omit<OpenScan, "scan" | "isNew"> {
 export const open = Effect.fnUntraced(function*(
   store: Store,
   list: Lists.AnyList,
-  request: ScanRequest
+  request: ScanRequest,
+  opening: Opening
 ): Effect.fn.Return<OpenScan, SinkError> {
-  const { scan, ...found } = yield* nextScan(store, list, request)
+  const { scan, ...found } = yield* nextScan(store, list, request, opening)
   if (scan !== undefined) return { ...found, scan, isNew: false }
   const { firstRow, startedAt, totals } = found
   return {
@@ -70,16 +73,15 @@ export const open = Effect.fnUntraced(function*(
 export const nextScan = Effect.fnUntraced(function*(
   store: Store,
   list: Lists.AnyList,
-  request: ScanRequest
+  request: ScanRequest,
+  { anyComplete, nextRows, overtaken, scans, since: all }: Opening
 ): Effect.fn.Return<NextScan, SinkError> {
   const part = partOf(request)
   const requested = requestText(request)
-  const scans = yield* store.scans(list, part)
   const [last] = scans
-  const { anyComplete, overtaken } = yield* store.otherScans(list, part, last?.scan ?? 0)
   const wasComplete = scans.some(({ state }) => state === "complete")
   // A record is new only if the whole list, or this part of it, was read completely before.
-  const emitChanges = { inserts: wasComplete || (part !== "" && (yield* isLoaded(store, list))), updates: anyComplete }
+  const emitChanges = { inserts: wasComplete || (part !== "" && isLoaded(all)), updates: anyComplete }
   if (last?.state === "running" && last.request === requested && !overtaken) {
     const { checkpoint } = last
     const resumeAt = checkpoint !== undefined && Option.isSome(Position.fromJson(checkpoint)) ? checkpoint : undefined
@@ -87,24 +89,25 @@ export const nextScan = Effect.fnUntraced(function*(
     const start = resumeAt === undefined ? startAfter(scans, false) : "resumed"
     const seen = new RowSet(yield* store.seen([last.scan]))
     const totals = yield* ScanTotals.ofScan(store, last)
-    return { ...last, start, resumeAt, totals, seen, emitChanges }
+    const since = all.filter(({ scan }) => scan < last.scan)
+    return { ...last, start, resumeAt, totals, seen, emitChanges, since }
   }
-  const { nextRow } = yield* store.find(list, [])
   return {
     scan: undefined,
     startedAt: yield* timestamp,
-    firstRow: nextRow,
+    firstRow: nextRows.get(list.label) ?? 0,
     start: startAfter(scans, overtaken),
     resumeAt: undefined,
     totals: ScanTotals.none,
     seen: new RowSet(),
-    emitChanges
+    emitChanges,
+    since: all
   }
 })
 
 /** Whether a scan of the whole list was complete once. */
-const isLoaded = (store: Store, list: Lists.AnyList) =>
-  Effect.map(store.scans(list, ""), (scans) => scans.some(({ state }) => state === "complete"))
+const isLoaded = (scans: Opening["since"]): boolean =>
+  scans.some(({ part, state }) => part === "" && state === "complete")
 
 /** A running scan without a checkpoint has committed no page, so it is skipped. */
 const startAfter = (scans: ReadonlyArray<ScanRow>, overtaken: boolean): ScanStart => {

@@ -2,6 +2,7 @@
 import { type Effect, Semaphore } from "effect"
 import { RowSet } from "../plan/RowSet.ts"
 import type { SinkError } from "../port/Sink.ts"
+import type { Opening } from "../store/Store.ts"
 
 /** The open full scan of a list, for a pass that changes rows that this scan has seen. */
 export interface OpenFullScan {
@@ -24,6 +25,8 @@ interface PassRows {
 export class OpenList {
   /** Scans of parts, the full scan and passes may run concurrently, but a plan depends on the commits before it. */
   readonly mutex = Semaphore.makeUnsafe(1)
+  /** What was last read to begin a scan of a part, until this sink writes the list or locks it again. */
+  opening: { readonly part: string; readonly read: Opening } | undefined
   /** The open full scan, unless one of its commits has failed. */
   full: OpenFullScan | undefined
   /** The rows on the last page that the last complete head pass has read. */

@@ -44,6 +44,8 @@ export interface FoundSlice extends Slice {
 
 export interface SessionContext {
   readonly store: Store
+  /** The lists that the program knows. */
+  readonly lists: ReadonlyArray<Lists.AnyList>
   readonly list: Lists.AnyList
   readonly request: ScanRequest
   readonly shared: OpenList

@@ -9,7 +9,7 @@ import { RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
 import type { OwnerClaim, PassKind, Session, SinkError } from "../port/Sink.ts"
 import { bindingOf } from "../store/PersonalBinding.ts"
-import type { PassCommit } from "../store/Store.ts"
+import type { Opening, PassCommit } from "../store/Store.ts"
 import { timestamp } from "../store/StoredRows.ts"
 import { requestText } from "./NextScan.ts"
 import {
@@ -24,16 +24,17 @@ import {
 /** The caller has the mutex of the list. */
 export const makePass = Effect.fnUntraced(function*(
   context: SessionContext,
-  kind: PassKind
+  kind: PassKind,
+  { nextRows, since }: Opening
 ): Effect.fn.Return<Session, SinkError> {
   const { list, shared, store } = context
-  const complete = (yield* store.scans(list, "")).find((scan) => scan.state === "complete")
+  const complete = since.find(({ part, state }) => part === "" && state === "complete")
   const isLoaded = complete !== undefined
   // Before its first head pass, a process only knows the rows that existed when the last full scan began, and those it inserted.
   if (isLoaded) {
     shared.headRows ??= complete.firstRow + (yield* ScanTotals.ofScan(store, complete)).counts.inserted
   }
-  const { nextRow: firstRow } = yield* store.find(list, [])
+  const firstRow = nextRows.get(list.label) ?? 0
   const pass: RunningPass = {
     ...context,
     kind,
@@ -139,7 +140,9 @@ const write = Effect.fnUntraced(function*(
   slice: FoundSlice,
   { totals, ...planned }: Plan
 ): Effect.fn.Return<boolean, SinkError> {
-  const { firstRow, kind, list, request, scan, shared: { full }, startedAt, state, store } = pass
+  const { firstRow, kind, list, request, scan, shared, startedAt, state, store } = pass
+  const { full } = shared
+  shared.opening = undefined
   const seen = full?.seen ?? (yield* seenByInterrupted(pass))
   // As a scan does: other rows would get the numbers of removed rows that the full scan has seen.
   if (seen.highest >= slice.nextRow) return yield* rowsRemoved(pass)

@@ -129,7 +129,8 @@ const commitPlan = Effect.fnUntraced(function*(
 
 const write = (scan: RunningScan, commit: Pick<Commit, "plan" | "checkpoint" | "now" | "end" | "restart">) =>
   Effect.suspend(() => {
-    const { list, opened: { scan: number, seen }, request, state, store } = scan
+    const { list, opened: { scan: number, seen }, request, shared, state, store } = scan
+    shared.opening = undefined
     const totals = ScanTotals.toJson(state.totals)
     const { source } = request
     const personal = bindingOf(request)

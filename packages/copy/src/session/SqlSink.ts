@@ -3,14 +3,14 @@ import { Lists } from "@payments/core"
 import { Duration, Effect } from "effect"
 import { randomUUID } from "node:crypto"
 import * as ScanTotals from "../plan/ScanTotals.ts"
-import { OtherSource, type ScanRequest, Sink, SinkError } from "../port/Sink.ts"
+import { OtherSource, type ScanPreview, type ScanRequest, Sink, SinkError } from "../port/Sink.ts"
 import { fillColumns, pending } from "../store/Filling.ts"
 import { freshnessOf, overviewOf } from "../store/Freshness.ts"
 import { bindingOf, changeSince } from "../store/PersonalBinding.ts"
-import type { Store } from "../store/Store.ts"
+import type { Opening, Store } from "../store/Store.ts"
 import { timestamp } from "../store/StoredRows.ts"
 import { ownerOf } from "./BoundMerchant.ts"
-import { nextScan, open } from "./NextScan.ts"
+import { nextScan, open, partOf } from "./NextScan.ts"
 import { OpenList } from "./OpenList.ts"
 import type { SessionContext } from "./Slices.ts"
 import { makePass } from "./SqlPass.ts"
@@ -30,52 +30,45 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
     states.set(list.name, state)
     return state
   }
-  const owner = ownerOf(store, randomUUID(), lists)
+  const salt = randomUUID()
+  const contextOf = (list: Lists.AnyList, request: ScanRequest) => ({
+    store,
+    lists,
+    list,
+    request,
+    shared: stateOf(list)
+  })
   const setHeadProblem = (list: Lists.AnyList, problem: string | undefined) =>
     stateOf(list).mutex.withPermits(1)(
       Effect.flatMap(timestamp, (now) => store.setHeadProblem(list, problem, now))
     )
   return Sink.of({
     location: store.location,
-    lock: (list, onLocked) => store.lock(list.label, onLocked),
+    lock: (list, onLocked) =>
+      Effect.tap(store.lock(list.label, onLocked), () => Effect.sync(() => stateOf(list).opening = undefined)),
     inspect: {
-      scan: (list, request) =>
-        Effect.gen(function*() {
-          yield* requireSource(store, request)
-          yield* requirePersonal(store, request)
-          const found = yield* stateOf(list).mutex.withPermits(1)(nextScan(store, list, request))
-          const { resumeAt, start, totals } = found
-          const filling = yield* pending(store, list)
-          return { start, resumeAt, progress: ScanTotals.progressOf(totals), owner: yield* owner, filling }
-        }),
-      owner,
+      scan: (list, request) => preview(contextOf(list, request), salt),
+      owner: Effect.flatMap(store.owner(lists), (owner) => ownerOf(store, salt, lists, owner)),
       personal: store.personal,
       hasAny: (list, ids) =>
         Effect.map(store.find(list, ids.map((id) => ({ id, hash: "" }))), ({ stored }) => stored.size > 0),
       freshness: (of, source) =>
-        Effect.andThen(source === undefined ? Effect.void : requireSource(store, { source }), freshnessOf(store, of)),
+        Effect.andThen(
+          source === undefined
+            ? Effect.void
+            : Effect.flatMap(store.source, (bound) => requireSource(store, { source: bound }, { source })),
+          freshnessOf(store, of)
+        ),
       overview: (list) => overviewOf(store, list)
     },
-    begin: (list, request) =>
-      Effect.gen(function*() {
-        const context = { store, list, request, shared: stateOf(list) }
-        const withMutex = context.shared.mutex.withPermits(1)
-        // The list's transactions must not overlap: another part of the list may be committing.
-        yield* withMutex(prepare(context))
-        const { close, flush, session } = yield* withMutex(
-          Effect.map(open(store, list, request), (opened) => makeScan(context, opened))
-        )
-        // Pending unchanged batches are flushed when the scope closes and while the next page is awaited. The next commit
-        // reports any error.
-        yield* Effect.addFinalizer(() => close(finalFlushTimeout))
-        yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(flush), flushInterval)))
-        return session
-      }),
+    begin: (list, request) => beginScan(contextOf(list, request)),
     passes: {
       begin: (list, kind, request) =>
         Effect.suspend(() => {
-          const context = { store, list, request: { ...request, rebind: false }, shared: stateOf(list) }
-          return context.shared.mutex.withPermits(1)(Effect.andThen(prepare(context), makePass(context, kind)))
+          const context = contextOf(list, { ...request, rebind: false })
+          return context.shared.mutex.withPermits(1)(
+            Effect.flatMap(prepare(context), (opening) => makePass(context, kind, opening))
+          )
         }),
       head: {
         problem: (list) => Effect.map(store.state(list), ({ headProblem }) => headProblem),
@@ -87,29 +80,66 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
   })
 }
 
-/** Takes a list over, checks that the request may write it, and fills its new columns. */
+/** Reads the scan that would begin. If nothing is written until it begins, what was read is not read again. */
+const preview = ({ list, lists, request, shared, store }: SessionContext, salt: string) =>
+  shared.mutex.withPermits(1)(
+    Effect.gen(function*(): Effect.fn.Return<ScanPreview, SinkError> {
+      const part = partOf(request)
+      const opening = yield* store.opening(list, part, lists)
+      shared.opening = { part, read: opening }
+      yield* requireSource(store, opening, request)
+      const { resumeAt, start, totals } = yield* nextScan(store, list, request, opening)
+      return {
+        start,
+        resumeAt,
+        progress: ScanTotals.progressOf(totals),
+        owner: yield* ownerOf(store, salt, lists, opening),
+        personal: opening.personal,
+        filling: pending(opening, list)
+      }
+    })
+  )
+
+const beginScan = Effect.fnUntraced(function*(context: SessionContext) {
+  const { list, request, shared, store } = context
+  // The list's transactions must not overlap: another part of the list may be committing.
+  const { close, flush, session } = yield* shared.mutex.withPermits(1)(
+    prepare(context).pipe(
+      Effect.flatMap((opening) => open(store, list, request, opening)),
+      Effect.map((opened) => makeScan(context, opened))
+    )
+  )
+  // Pending unchanged batches are flushed when the scope closes and while the next page is awaited. The next commit
+  // reports any error.
+  yield* Effect.addFinalizer(() => close(finalFlushTimeout))
+  yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(flush), flushInterval)))
+  return session
+})
+
+/** Takes a list over, checks that the request may write it, and fills its new columns. Returns what was read before. */
 const prepare = Effect.fnUntraced(function*(
-  { list, request, store }: SessionContext
-): Effect.fn.Return<void, SinkError> {
-  yield* store.takeOver(list.label)
-  const bound = yield* requireSource(store, request)
-  yield* requirePersonal(store, request)
-  if (bound === "other") yield* store.rebind(list, request.source)
-  yield* fillColumns(store, list, bindingOf(request))
+  { list, lists, request, shared, store }: SessionContext
+): Effect.fn.Return<Opening, SinkError> {
+  const mayBeOutdated = yield* store.takeOver(list.label)
+  const part = partOf(request)
+  const known = mayBeOutdated || shared.opening?.part !== part ? undefined : shared.opening.read
+  const opening = known ?? (yield* store.opening(list, part, lists))
+  yield* requireSource(store, opening, request)
+  // Fail also if personal data has changed since the scan or pass read its state.
+  const reason = changeSince(opening.personal, bindingOf(request))
+  if (reason !== undefined) return yield* new SinkError({ location: store.location, reason })
+  shared.opening = undefined
+  if (opening.source !== undefined && opening.source !== request.source) yield* store.rebind(list, request.source)
+  yield* fillColumns(store, list, bindingOf(request), opening.columns)
+  return opening
 })
 
 /** Fails if the destination has another source, unless the request rebinds it. */
-const requireSource = (store: Store, { rebind = false, source }: Pick<ScanRequest, "rebind" | "source">) =>
-  Effect.flatMap(store.source, (bound) =>
-    bound === undefined || bound === source
-      ? Effect.succeed("same" as const)
-      : rebind
-      ? Effect.succeed("other" as const)
-      : Effect.fail(new SinkError({ location: store.location, reason: new OtherSource({ bound, given: source }) })))
-
-/** Fails if the destination's personal data has changed since the scan or pass read its state. */
-const requirePersonal = (store: Store, request: ScanRequest) =>
-  Effect.flatMap(store.personal, (state) => {
-    const reason = changeSince(state, bindingOf(request))
-    return reason === undefined ? Effect.void : Effect.fail(new SinkError({ location: store.location, reason }))
-  })
+const requireSource = (
+  { location }: Store,
+  { source: bound }: Pick<Opening, "source">,
+  { rebind = false, source }: Pick<ScanRequest, "rebind" | "source">
+): Effect.Effect<void, SinkError> =>
+  bound === undefined || bound === source || rebind
+    ? Effect.void
+    : Effect.fail(new SinkError({ location, reason: new OtherSource({ bound, given: source }) }))

@@ -29,15 +29,18 @@ import {
   toRecordedColumn,
   toScan
 } from "../store/StoredRows.ts"
-import { greatest, isScan, quarantinePlace, readJson, readTime, tableIn } from "./SqlDialect.ts"
+import { greatest, isCompleteFullScan, isScan, quarantinePlace, readJson, readTime, tableIn } from "./SqlDialect.ts"
 import { currentGeneration, generationsOver, hasVersion, lastChange, ownGeneration } from "./SqlGenerations.ts"
 import { prunedRowsIn } from "./SqlMaintenance.ts"
 import { stateQuery, toListState } from "./SqlState.ts"
 import {
+  ask,
+  askTogether,
   either,
   isOneOfIntegers,
   isOneOfTexts,
   join,
+  question,
   quoted,
   raw,
   rowOf,
@@ -68,29 +71,43 @@ export const readerOver = (db: Sql, { holderOf, ...own }: OwnReader): Reader => 
     )
 })
 
-const boundTo = (db: Sql): BoundReader => ({
-  source: sourceOf(db),
-  owner: Effect.zipWith(
-    db.all(sql`SELECT salt, fingerprint FROM ${schema}.known_keys ORDER BY number`),
-    db.all(sql`SELECT merchant FROM ${schema}.known_merchants`),
-    (keys, merchants) => ({
-      keys: keys.map((row) => ({ salt: readText(row, "salt"), fingerprint: readText(row, "fingerprint") })),
-      merchants: merchants.map((row) => readText(row, "merchant"))
-    })
+/** The questions about the whole destination. */
+const boundQuestions = {
+  /** The source of the data, or undefined before the first commit. */
+  source: question(sql`SELECT source FROM ${schema}.destination`, ([row]) => readOptional(row, "source")),
+  personal: question(
+    sql`SELECT ${raw(personalColumns)}, (SELECT source FROM ${schema}.destination) AS source,
+      (SELECT string_agg(hash, ' ') FROM ${schema}.suppressed) AS suppressed FROM ${schema}.personal`,
+    ([row]) => toPersonalState(row)
+  )
+}
+
+const ownerQuestions = (lists: ReadonlyArray<Lists.AnyList>) => ({
+  keys: question(
+    sql`SELECT salt, fingerprint FROM ${schema}.known_keys ORDER BY number`,
+    (keys) => keys.map((row) => ({ salt: readText(row, "salt"), fingerprint: readText(row, "fingerprint") }))
   ),
-  personal: Effect.flatMap(hasVersion(db, personalVersion), (has) =>
-    db.read(
-      has
-        ? sql`SELECT ${raw(personalColumns)}, (SELECT source FROM ${schema}.destination) AS source,
-          (SELECT string_agg(hash, ' ') FROM ${schema}.suppressed) AS suppressed FROM ${schema}.personal`
-        : sql`SELECT (SELECT source FROM ${schema}.destination) AS source`,
-      ([row]) => toPersonalState(row)
-    ))
+  merchants: question(
+    sql`SELECT merchant FROM ${schema}.known_merchants`,
+    (merchants) => merchants.map((row) => readText(row, "merchant"))
+  ),
+  nextRows: question(
+    join(
+      lists.map((list) => sql`SELECT ${list.label} AS list, coalesce(max("row") + 1, 0) AS next FROM ${tableIn(list)}`),
+      " UNION ALL "
+    ),
+    (rows) => new Map(rows.map((row) => [readText(row, "list"), readNumber(row, "next")]))
+  )
 })
 
-/** Returns the source of the data, or undefined before the first commit. */
-const sourceOf = (db: Sql): Reader["source"] =>
-  db.read(sql`SELECT source FROM ${schema}.destination`, ([row]) => readOptional(row, "source"))
+const boundTo = (db: Sql): BoundReader => ({
+  source: ask(db, boundQuestions.source),
+  owner: (lists) => askTogether(db, ownerQuestions(lists)),
+  personal: Effect.flatMap(hasVersion(db, personalVersion), (has) =>
+    has
+      ? ask(db, boundQuestions.personal)
+      : Effect.map(ask(db, boundQuestions.source), (source) => toPersonalState({ source })))
+})
 
 /** The columns that `toScan` reads. */
 const scanColumns = sql`scan, part, request, state, checkpoint, first_row, ${readJson("totals")}, ${
@@ -100,6 +117,43 @@ const scanColumns = sql`scan, part, request, state, checkpoint, first_row, ${rea
 
 const countIn = (name: string): Statement =>
   either(`(totals ->> '$.counts.${name}')`, `(totals #>> '{counts,${name}}')::bigint`)
+
+/** There may be many complete scans, so this reads only the last complete one of each part. */
+const lastScans = (scans: Statement, list: Lists.AnyList, part: string | undefined): Statement => {
+  const isOf = sql`list = ${list.label} AND ${part === undefined ? raw("true") : sql`part = ${part}`} AND ${isScan}`
+  return sql`WITH last AS (
+      SELECT part AS of, max(scan) AS latest FROM ${scans} WHERE ${isOf} AND state = 'complete' GROUP BY part
+    )
+    SELECT ${scanColumns} FROM ${scans} WHERE scan IN (SELECT latest FROM last)
+    UNION ALL
+    SELECT ${scanColumns} FROM ${scans} LEFT JOIN last ON of = part
+    WHERE ${isOf} AND state IN ('running', 'incomplete', 'abandoned') AND scan > coalesce(latest, 0)
+    ORDER BY scan DESC`
+}
+
+const scansFrom = (scans: Statement, list: Lists.AnyList, first: Statement): Statement =>
+  sql`SELECT ${scanColumns} FROM ${scans} WHERE scan >= ${first} AND list = ${list.label} AND ${isScan}
+    ORDER BY scan DESC`
+
+/** Only writers ask these questions, so the columns have their current names. */
+const openingQuestions = (list: Lists.AnyList, part: string) => {
+  const scans = sql`${schema}.scans`
+  const isOf = sql`list = ${list.label}`
+  const lastComplete = sql`SELECT max(scan) FROM ${scans} WHERE ${isOf} AND ${isCompleteFullScan}`
+  return {
+    columns: columnsQuestion(list),
+    scans: question(lastScans(scans, list, part), (rows) => rows.map(toScan)),
+    since: question(scansFrom(scans, list, sql`coalesce((${lastComplete}), 0)`), (rows) => rows.map(toScan)),
+    others: question(
+      sql`SELECT EXISTS (SELECT 1 FROM ${scans} WHERE ${isOf} AND state = 'complete' AND ${isScan}) AS complete, EXISTS (
+        SELECT 1 FROM ${scans} WHERE ${isOf} AND part ${raw(part === "" ? "<>" : "=")} ''
+          AND scan > coalesce((SELECT max(scan) FROM ${scans} WHERE ${isOf} AND part = ${part} AND ${isScan}), 0)
+          AND (pages > 0 OR ${countIn("inserted")} + ${countIn("updated")} + ${countIn("returned")} > 0)
+      ) AS overtaken`,
+      ([row]) => ({ anyComplete: readBoolean(row, "complete"), overtaken: readBoolean(row, "overtaken") })
+    )
+  }
+}
 
 const scansOver = (db: Sql): ScanReader => {
   const hasNames = hasVersion(db, renamedVersion)
@@ -118,36 +172,13 @@ const scansOver = (db: Sql): ScanReader => {
         : Effect.catch(earlier, (error) => Effect.flatMap(isRenamed, (is) => is ? current : Effect.fail(error))))
   }
   return {
-    scans: (list, part) => {
-      const isOf = sql`list = ${list.label} AND ${part === undefined ? raw("true") : sql`part = ${part}`} AND ${isScan}`
-      // There may be many complete scans, so read only the last complete one of each part.
-      return readScans((scans) =>
-        sql`WITH last AS (
-          SELECT part AS of, max(scan) AS latest FROM ${scans} WHERE ${isOf} AND state = 'complete' GROUP BY part
-        )
-        SELECT ${scanColumns} FROM ${scans} WHERE scan IN (SELECT latest FROM last)
-        UNION ALL
-        SELECT ${scanColumns} FROM ${scans} LEFT JOIN last ON of = part
-        WHERE ${isOf} AND state IN ('running', 'incomplete', 'abandoned') AND scan > coalesce(latest, 0)
-        ORDER BY scan DESC`
-      )
-    },
-    scansFrom: (list, scan) =>
-      readScans((scans) =>
-        sql`SELECT ${scanColumns} FROM ${scans} WHERE scan >= ${scan} AND list = ${list.label} AND ${isScan}`
+    scans: (list, part) => readScans((scans) => lastScans(scans, list, part)),
+    opening: (list, part, lists) =>
+      Effect.map(
+        askTogether(db, { ...boundQuestions, ...ownerQuestions(lists), ...openingQuestions(list, part) }),
+        ({ others, ...opening }) => ({ ...opening, ...others })
       ),
-    // Only writers ask this, so the columns have their current names.
-    otherScans: (list, part, scan) =>
-      db.read(
-        sql`SELECT EXISTS (
-          SELECT 1 FROM ${schema}.scans WHERE list = ${list.label} AND state = 'complete' AND ${isScan}
-        ) AS complete, EXISTS (
-          SELECT 1 FROM ${schema}.scans WHERE scan > ${scan} AND list = ${list.label} AND part ${
-          raw(part === "" ? "<>" : "=")
-        } '' AND (pages > 0 OR ${countIn("inserted")} + ${countIn("updated")} + ${countIn("returned")} > 0)
-        ) AS overtaken`,
-        ([row]) => ({ anyComplete: readBoolean(row, "complete"), overtaken: readBoolean(row, "overtaken") })
-      ),
+    scansFrom: (list, scan) => readScans((scans) => scansFrom(scans, list, sql`${scan}`)),
     seen: (scans) =>
       db.read(
         sql`SELECT piece, bits FROM ${schema}.seen WHERE scan ${isOneOfIntegers(scans)}`,
@@ -161,14 +192,14 @@ const scansOver = (db: Sql): ScanReader => {
   }
 }
 
-const columnsIn = (db: Sql, list: Lists.AnyList): ReturnType<Reader["columns"]> =>
-  db.read(
+const columnsQuestion = (list: Lists.AnyList) =>
+  question(
     sql`SELECT list, name, kind, unfilled_from FROM ${schema}.list_columns WHERE list = ${list.label}`,
     (rows) => rows.map(toRecordedColumn)
   )
 
 const rowsOver = (db: Sql): RowReader => ({
-  columns: (list) => columnsIn(db, list),
+  columns: (list) => ask(db, columnsQuestion(list)),
   textsOf: (list, rows) =>
     db.read(
       sql`SELECT "row", ${readJson("raw")} FROM ${tableIn(list)} WHERE "row" ${isOneOfIntegers(rows)}`,
@@ -177,7 +208,7 @@ const rowsOver = (db: Sql): RowReader => ({
   present: (list, rows) => rowNumbers(db, sql`${tableIn(list)} WHERE "row" ${isOneOfIntegers(rows)}`),
   missing: (list) => rowNumbers(db, sql`${tableIn(list)} WHERE missing_since IS NOT NULL`),
   rows: Effect.fnUntraced(function*(list, after, count) {
-    const recorded = new Set((yield* columnsIn(db, list)).map(({ name }) => name))
+    const recorded = new Set((yield* ask(db, columnsQuestion(list))).map(({ name }) => name))
     const columns = layoutOf(list).columns.filter(({ name }) => recorded.has(name))
     const next = sql`FROM ${tableIn(list)} WHERE "row" > ${after} ORDER BY "row" LIMIT`
     // Both databases know the length of a text without reading the text.

@@ -3,7 +3,7 @@
  * side. This room has the questions to a destination and the writes. It imports `store`, `plan` and `port`, but no
  * database.
  */
-import { Effect } from "effect"
+import { Effect, Record } from "effect"
 import { SinkError, type SinkReason } from "../port/Sink.ts"
 import type { Row } from "../store/StoredRows.ts"
 
@@ -208,6 +208,42 @@ export interface SqlDatabase extends Sql {
   ) => Effect.Effect<A, SinkError>
   /** SQL for the identity of the server, or for NULL. */
   readonly origin: Effect.Effect<Statement, SinkError>
+}
+
+/** A statement that reads, and what its rows say. */
+export interface Question<out A> {
+  readonly statement: Statement
+  readonly answer: (rows: ReadonlyArray<Row>) => A
+}
+
+export const question = <A>(statement: Statement, answer: Question<A>["answer"]): Question<A> => ({ statement, answer })
+
+export const ask = <A>(db: Sql, { answer, statement }: Question<A>): Effect.Effect<A, SinkError> =>
+  db.read(statement, answer)
+
+type Answers<Questions> = { readonly [Name in keyof Questions]: Questions[Name] extends Question<infer A> ? A : never }
+
+/**
+ * Asks several questions. In PostgreSQL they are one statement, because each statement waits for the server. Their values
+ * pass through JSON there: texts, booleans, and integers up to 2^53.
+ */
+export const askTogether = <Questions extends { readonly [name: string]: Question<unknown> }>(
+  db: Sql,
+  questions: Questions
+): Effect.Effect<Answers<Questions>, SinkError> => {
+  const answers = db.dialect === "sqlite"
+    ? Effect.all(Record.map(questions, (one) => ask(db, one)))
+    : db.read(
+      sql`SELECT ${
+        join(
+          Object.entries(questions).map(([name, { statement }]) =>
+            sql`(SELECT coalesce(json_agg(one), '[]') FROM (${statement}) AS one)::text AS ${raw(quoted(name))}`
+          )
+        )
+      }`,
+      ([row]) => Record.map(questions, ({ answer }, name) => answer(JSON.parse(String(row?.[name]))))
+    )
+  return answers as Effect.Effect<Answers<Questions>, SinkError> // each name has the answer to its question
 }
 
 /** Returns the first row of a statement. */

@@ -48,7 +48,7 @@ export interface SqliteClient {
    */
   readonly lock: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
   /** Increments the label's epoch once per lock, so earlier holders are invalid. The first transaction does so too. */
-  readonly takeOver: (label: string) => Effect.Effect<void, SinkError>
+  readonly takeOver: (label: string) => Effect.Effect<boolean, SinkError>
   /** Runs a step as a transaction of the holder. Fails without writing if another program has taken the label over. */
   readonly transaction: <A>(label: string, step: (db: Database) => A) => Effect.Effect<A, SinkError>
   /**
@@ -110,7 +110,9 @@ export const openDatabase = (
             Effect.asVoid
           ),
         takeOver: (label) =>
-          Effect.suspend(() => locks.get(label)?.epoch === undefined ? transaction(label, () => {}) : Effect.void),
+          Effect.suspend(() =>
+            locks.get(label)?.epoch === undefined ? transaction(label, () => true) : Effect.succeed(false)
+          ),
         transaction,
         wipe: Effect.andThen(
           run((opened) => opened.rebuild()),

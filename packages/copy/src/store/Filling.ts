@@ -7,46 +7,52 @@ import { Effect, Result } from "effect"
 import { type Column, type Layout, layoutOf, valueOf, withoutRoundedAmounts } from "../plan/Columns.ts"
 import { type Filling, NotADestination, type PersonalBinding, SinkError } from "../port/Sink.ts"
 import { additionsTo } from "./Evolution.ts"
-import type { FullRow, Reader, Store } from "./Store.ts"
+import type { FullRow, Opening, Reader, Store } from "./Store.ts"
 
 const chunkRows = 1000
 
 /** Returns the columns that the destination lacks or has not filled yet, and the first row number to fill. */
-export const unfilled = (
-  reader: Pick<Reader, "columns">,
-  list: Lists.AnyList
-): Effect.Effect<{ readonly columns: ReadonlyArray<Column>; readonly from: number }, SinkError> =>
-  Effect.map(reader.columns(list), (recorded) => {
-    const unfilledFrom = new Map(recorded.map((column) => [column.name, column.unfilledFrom]))
-    const columns = layoutOf(list).columns.filter(({ name }) =>
-      !unfilledFrom.has(name) || unfilledFrom.get(name) !== undefined
-    )
-    return { columns, from: Math.min(...columns.map(({ name }) => unfilledFrom.get(name) ?? 0)) }
-  })
+export const unfilled = (reader: Pick<Reader, "columns">, list: Lists.AnyList): Effect.Effect<Unfilled, SinkError> =>
+  Effect.map(reader.columns(list), (recorded) => unfilledIn(recorded, list))
+
+interface Unfilled {
+  readonly columns: ReadonlyArray<Column>
+  readonly from: number
+}
+
+const unfilledIn = (recorded: Opening["columns"], list: Lists.AnyList): Unfilled => {
+  const unfilledFrom = new Map(recorded.map((column) => [column.name, column.unfilledFrom]))
+  const columns = layoutOf(list).columns.filter(({ name }) =>
+    !unfilledFrom.has(name) || unfilledFrom.get(name) !== undefined
+  )
+  return { columns, from: Math.min(...columns.map(({ name }) => unfilledFrom.get(name) ?? 0)) }
+}
 
 /** Returns the columns that {@link fillColumns} would fill, or undefined if no row lacks a value. */
-export const pending = Effect.fnUntraced(function*(
-  store: Store,
+export const pending = (
+  { columns: recorded, nextRows }: Pick<Opening, "columns" | "nextRows">,
   list: Lists.AnyList
-): Effect.fn.Return<Filling | undefined, SinkError> {
-  const { columns, from } = yield* unfilled(store, list)
-  if (columns.length === 0) return undefined
-  const { nextRow: rows } = yield* store.find(list, [])
-  return rows === 0 ? undefined : { columns: columns.map(({ name }) => name), filled: from, rows }
-})
+): Filling | undefined => {
+  const { columns, from } = unfilledIn(recorded, list)
+  const rows = nextRows.get(list.label) ?? 0
+  return columns.length === 0 || rows === 0
+    ? undefined
+    : { columns: columns.map(({ name }) => name), filled: from, rows }
+}
 
 /** Fills all columns of a locked list. Fails if a later program has extended the list since the store was opened. */
 export const fillColumns = Effect.fnUntraced(function*(
   store: Store,
   list: Lists.AnyList,
-  personal: PersonalBinding
+  personal: PersonalBinding,
+  recorded: Opening["columns"]
 ): Effect.fn.Return<void, SinkError> {
-  const additions = additionsTo(yield* store.columns(list), [list], undefined)
+  const additions = additionsTo(recorded, [list], undefined)
   if (Result.isFailure(additions)) {
     const { location } = store
     return yield* new SinkError({ location, reason: new NotADestination(additions.failure) })
   }
-  const { columns, from } = yield* unfilled(store, list)
+  const { columns, from } = unfilledIn(recorded, list)
   if (columns.length === 0) return
   for (let after = from - 1;;) {
     const rows = yield* store.rows(list, after, chunkRows)

@@ -188,10 +188,34 @@ export interface ListState extends
 /** The maximum total size in bytes of the texts that one call of `rows` returns, unless the first text alone is larger. */
 export const maxBytes = 4 * 1024 * 1024
 
+/** The keys and merchants to which a destination is bound. */
+export interface Owner extends Pick<BoundMerchant, "keys" | "merchants"> {
+  /** The first unused row number of each list, by its name on the command line. */
+  readonly nextRows: ReadonlyMap<string, number>
+}
+
+/** What a writer knows about a list before a scan or a pass. It is read at once. */
+export interface Opening extends Owner {
+  readonly source: string | undefined
+  readonly personal: PersonalState
+  readonly columns: ReadonlyArray<RecordedColumn>
+  /** {@link ScanReader.scans} of the part. */
+  readonly scans: ReadonlyArray<ScanRow>
+  /** All scans of the list since its last complete full scan, and that scan, newest first. */
+  readonly since: ReadonlyArray<ScanRow>
+  /** Whether any scan of the list is complete, except passes. */
+  readonly anyComplete: boolean
+  /**
+   * Whether a scan that began after the last one of the part has committed. For a part, only passes and scans of the whole list
+   * count; for the whole list, scans of parts.
+   */
+  readonly overtaken: boolean
+}
+
 export interface BoundReader {
   /** Undefined before the first commit. */
   readonly source: Effect.Effect<string | undefined, SinkError>
-  readonly owner: Effect.Effect<Pick<BoundMerchant, "keys" | "merchants">, SinkError>
+  readonly owner: (lists: ReadonlyArray<Lists.AnyList>) => Effect.Effect<Owner, SinkError>
   /** The rule for personal data, the edition and the suppression list, read at the same time. */
   readonly personal: Effect.Effect<PersonalState, SinkError>
 }
@@ -202,18 +226,14 @@ export interface ScanReader {
    * without passes.
    */
   readonly scans: (list: Lists.AnyList, part?: string) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
-  /** Returns all scans of a list from this number on, without passes. */
-  readonly scansFrom: (list: Lists.AnyList, scan: number) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
-  /**
-   * Returns `anyComplete`: whether any scan of the list is complete, except passes. Returns `overtaken`: whether a scan that
-   * began after the scan with this number has committed. For a part, only passes and scans of the whole list count; for the
-   * whole list, scans of parts.
-   */
-  readonly otherScans: (
+  /** Reads at once what a writer has to know before a scan of a part, or a pass. */
+  readonly opening: (
     list: Lists.AnyList,
     part: string,
-    scan: number
-  ) => Effect.Effect<{ readonly anyComplete: boolean; readonly overtaken: boolean }, SinkError>
+    lists: ReadonlyArray<Lists.AnyList>
+  ) => Effect.Effect<Opening, SinkError>
+  /** Returns all scans of a list from this number on, newest first, without passes. */
+  readonly scansFrom: (list: Lists.AnyList, scan: number) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
   /** Returns the pieces of the sets of rows that these scans have seen. */
   readonly seen: (scans: ReadonlyArray<number>) => Effect.Effect<ReadonlyArray<Piece>, SinkError>
   /**
@@ -305,11 +325,17 @@ export interface Reader extends BoundReader, ScanReader, RowReader, ChangeReader
 /** A destination that exports write. */
 export interface Store extends Reader {
   /** Locks a label, such as a list, until the scope closes, and takes it over. */
-  readonly lockAndTakeOver: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
+  readonly lockAndTakeOver: (
+    label: string,
+    onLocked: "refuse" | "wait"
+  ) => Effect.Effect<unknown, SinkError, Scope.Scope>
   /** Locks a label until the scope closes. Changes nothing in the destination except who has the lock. */
   readonly lock: (label: string, onLocked: "refuse" | "wait") => Effect.Effect<void, SinkError, Scope.Scope>
-  /** Invalidates earlier holders of the lock, so that they commit nothing more. Call it before reading data for a plan. */
-  readonly takeOver: (label: string) => Effect.Effect<void, SinkError>
+  /**
+   * Invalidates earlier holders of the lock, so that they commit nothing more. Call it before reading data for a plan. Returns
+   * whether data that was read since this program has the lock may be outdated.
+   */
+  readonly takeOver: (label: string) => Effect.Effect<boolean, SinkError>
   /** The caller has the lock of the list. */
   readonly rebind: (list: Lists.AnyList, source: string) => Effect.Effect<void, SinkError>
   /** Stores a new scan, and abandons a running one of the same part. Returns the new scan's number. */

@@ -150,7 +150,8 @@ describe("the files of a list with new columns", () => {
         yield* Effect.scoped(Effect.gen(function*() {
           const store = yield* openStore(copy, "here", later)
           yield* store.lockAndTakeOver("invoices", "refuse")
-          yield* fillColumns(store, later[0] ?? Lists.invoices, keepBinding)
+          const list = later[0] ?? Lists.invoices
+          yield* fillColumns(store, list, keepBinding, yield* store.columns(list))
         }))
         assert.deepStrictEqual(rowsOf(copy, "SELECT tax_code AS code FROM invoices"), [{ code: "t" }])
         assert.deepStrictEqual(yield* verifyFiles(folder, later), [{ file: "invoices", kind: "outdated" }])
