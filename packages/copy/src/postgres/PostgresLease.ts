@@ -12,9 +12,9 @@ import { LeaseLost, Locked, SinkError } from "../port/Sink.ts"
 import { joinWithTimeout, timeoutDetached } from "../port/Timeouts.ts"
 import { type Bound, boundColumns, toBound } from "../sql/SqlBinding.ts"
 import { type Numbering, numberingColumns, toNumbering } from "../sql/SqlGenerations.ts"
-import { integer, raw, sql, type Statement } from "../sql/SqlStatement.ts"
+import { integer, raw, schema as schemaOfTables, sql, type Statement } from "../sql/SqlStatement.ts"
 import type { Memory } from "../sql/SqlWriter.ts"
-import { readOptional } from "../store/StoredRows.ts"
+import { readOptional, type Row } from "../store/StoredRows.ts"
 import type { PostgresClient, Query } from "./PostgresClient.ts"
 import { sqlOver, unknownOrigin } from "./PostgresSql.ts"
 
@@ -215,10 +215,7 @@ export const commit = <A>(
       // the lease. An administrator may have turned synchronous_commit off, but a committed change must survive a
       // crash.
       const start = yield* sqlOver(query, client.location, schema).read(
-        sql`UPDATE ${raw(schema)}.leases SET commit = ${number}, expires = clock_timestamp() + ${
-          raw(interval(validity))
-        }
-        WHERE label = ${lease.label} AND epoch = ${integer(String(lease.epoch))} AND commit < ${number}
+        sql`${numbered(lease, number, validity)}
         RETURNING ${boundColumns}, ${numberingColumns(origin)}, ${raw(setIdleTimeout(idleTimeout))},
           CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END`,
         ([locked]) =>
@@ -237,6 +234,30 @@ export const commit = <A>(
     })).pipe(
       Effect.tap(() => Effect.sync(() => void (lease.committed = Math.max(lease.committed, number)))),
       completing(interruptTimeout)
+    )
+  })
+
+/** Marks a transaction of the lease, if the lease is still valid and the transaction was not committed before. */
+const numbered = (lease: Lease, number: number, validity: Duration.Duration): Statement =>
+  sql`UPDATE ${schemaOfTables}.leases SET commit = ${number}, expires = clock_timestamp() + ${raw(interval(validity))}
+    WHERE label = ${lease.label} AND epoch = ${integer(String(lease.epoch))} AND commit < ${number}`
+
+/**
+ * Runs a statement under the lease as a transaction of its own. The statement may read {@link boundColumns} as `locked`,
+ * which has no row if the lease was lost. It runs once or not at all. If its response is lost, it returns no row.
+ */
+export const commitStatement = (
+  { client, schema, times: { validity } }: Leases,
+  lease: Lease,
+  statement: Statement
+): Effect.Effect<ReadonlyArray<Row>, SinkError> =>
+  Effect.suspend(() => {
+    const number = ++lease.transactions
+    return Effect.tap(
+      sqlOver(client.query, client.location, schema).all(
+        sql`WITH locked AS (${numbered(lease, number, validity)} RETURNING ${boundColumns}) ${statement}`
+      ),
+      ({ length }) => Effect.sync(() => length === 0 || (lease.committed = Math.max(lease.committed, number)))
     )
   })
 

@@ -104,6 +104,12 @@ const readerOf = ({ location, query }: Pick<PostgresClient, "location" | "query"
 const locksOf = (leases: Lease.Leases & { readonly memory: Memory }): Locks => {
   const { client: { location }, memory, schema } = leases
   const acquired = new Map<string, Lease.Lease>()
+  /** Runs a body with the list's lease. */
+  const withLease = <A>({ label }: Lists.AnyList, body: (lease: Lease.Lease) => Effect.Effect<A, SinkError>) =>
+    Effect.suspend(() => {
+      const lease = acquired.get(label)
+      return lease === undefined ? Effect.die(new Error(`${label} is not locked`)) : body(lease)
+    })
   return {
     memory,
     lock: (label, onLocked) =>
@@ -115,16 +121,13 @@ const locksOf = (leases: Lease.Leases & { readonly memory: Memory }): Locks => {
         return lease === undefined ? Effect.succeed(true) : Lease.settle(leases, lease)
       }),
     transaction: (list, body, readResult) =>
-      Effect.suspend(() => {
-        const lease = acquired.get(list.label)
-        return lease === undefined
-          ? Effect.die(new Error(`${list.label} is not locked`))
-          : Lease.commit(
-            leases,
-            lease,
-            (query, bound, numbering) => body(sqlOver(query, location, schema), bound, numbering),
-            (query) => readResult(sqlOver(query, location, schema))
-          )
-      })
+      withLease(list, (lease) =>
+        Lease.commit(
+          leases,
+          lease,
+          (query, bound, numbering) => body(sqlOver(query, location, schema), bound, numbering),
+          (query) => readResult(sqlOver(query, location, schema))
+        )),
+    statement: (list, statement) => withLease(list, (lease) => Lease.commitStatement(leases, lease, statement))
   }
 }

@@ -3,6 +3,7 @@ import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { layoutOf } from "../plan/Columns.ts"
 import { RowsRemoved, type SinkError } from "../port/Sink.ts"
+import { keepText } from "../rule/StoredRule.ts"
 import type { Certified, ChangeRow, Commit, Committed, Fill, NewScan, PassCommit } from "../store/Store.ts"
 import { readNumber, readOptionalNumber, readText } from "../store/StoredRows.ts"
 import { bind, bindOwner, type Bound, requirePersonal } from "./SqlBinding.ts"
@@ -162,21 +163,36 @@ export const startScan = Effect.fnUntraced(function*(
     sql`UPDATE ${schema}.scans SET state = 'abandoned', ended_at = ${time(scan.now)}
     WHERE list = ${scan.list.label} AND part = ${scan.part} AND state = 'running'`
   )
-  return yield* insertScan(db, { ...scan, kind: scan.part === "" ? "full" : "part", state: "running" })
+  return yield* insertScan(db, asRunning(scan))
 })
 
-const insertScan = (
-  db: Sql,
-  { firstRow, kind, list, now, part, request, state, totals }: Omit<NewScan, "personal"> & {
-    readonly kind: string
-    readonly state: string
-  }
-): Effect.Effect<number, SinkError> =>
+/**
+ * The same as one statement of PostgreSQL, where `locked` has {@link boundColumns}. It stores nothing, and returns no
+ * row, if a scan of the part is running or if personal data may have changed.
+ */
+export const startAtOnce = (scan: NewScan): Statement => {
+  const { edition, rule } = scan.personal
+  return sql`INSERT INTO ${schema}.scans (${raw(newScanColumns)})
+    SELECT ${newScan(asRunning(scan))} FROM locked WHERE (personal::json ->> 'edition')::bigint = ${edition}
+      AND personal::json ->> 'rewriting' IS NULL AND coalesce(personal::json ->> 'rule', ${keepText}) = ${rule}
+    ON CONFLICT DO NOTHING RETURNING scan`
+}
+
+const asRunning = (scan: NewScan) => ({ ...scan, kind: scan.part === "" ? "full" : "part", state: "running" })
+
+const newScanColumns = "list, kind, part, request, state, first_row, totals, started_at"
+
+interface StoredScan extends Omit<NewScan, "personal"> {
+  readonly kind: string
+  readonly state: string
+}
+
+const newScan = ({ firstRow, kind, list, now, part, request, state, totals }: StoredScan): Statement =>
+  sql`${list.label}, ${kind}, ${part}, ${request}, ${state}, ${firstRow}, ${json(totals)}, ${time(now)}`
+
+const insertScan = (db: Sql, scan: StoredScan): Effect.Effect<number, SinkError> =>
   db.read(
-    sql`INSERT INTO ${schema}.scans (list, kind, part, request, state, first_row, totals, started_at)
-    VALUES (${list.label}, ${kind}, ${part}, ${request}, ${state}, ${firstRow}, ${json(totals)}, ${
-      time(now)
-    }) RETURNING scan`,
+    sql`INSERT INTO ${schema}.scans (${raw(newScanColumns)}) VALUES (${newScan(scan)}) RETURNING scan`,
     ([row]) => readNumber(row, "scan")
   )
 

@@ -4,6 +4,7 @@ import { Effect } from "effect"
 import type { KnownChange } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { PassCommit, Reader, Store } from "../store/Store.ts"
+import { readNumber, type Row } from "../store/StoredRows.ts"
 import type { Bound } from "./SqlBinding.ts"
 import {
   type Counted,
@@ -12,12 +13,13 @@ import {
   resultOf,
   runningScan,
   type Start,
+  startAtOnce,
   startScan,
   write,
   writePass
 } from "./SqlCommit.ts"
 import { ensureGeneration, type Numbering } from "./SqlGenerations.ts"
-import { schema, type Sql, sql, time } from "./SqlStatement.ts"
+import { schema, type Sql, sql, type Statement, time } from "./SqlStatement.ts"
 
 /** The last change that this program has written. Later transactions compare it with the destination's numbers. */
 export interface Memory {
@@ -27,6 +29,11 @@ export interface Memory {
 /** How a database locks lists and commits for the program that has the lock. */
 export interface Locks extends Pick<Store, "lock" | "takeOver"> {
   readonly memory: Memory
+  /**
+   * Runs a statement as a transaction of a locked list. The statement may read {@link boundColumns} as `locked`. It runs once or
+   * not at all. Undefined in SQLite, where a transaction of several statements costs no more.
+   */
+  readonly statement?: (list: Lists.AnyList, statement: Statement) => Effect.Effect<ReadonlyArray<Row>, SinkError>
   /**
    * Runs a transaction of a locked list. If an earlier run of it was committed, although the response was lost, it
    * returns the result of `readResult`.
@@ -38,7 +45,7 @@ export interface Locks extends Pick<Store, "lock" | "takeOver"> {
   ) => Effect.Effect<A, SinkError>
 }
 
-export const writerOver = ({ lock, memory, takeOver, transaction }: Locks): Omit<Store, keyof Reader> => {
+export const writerOver = ({ lock, memory, statement, takeOver, transaction }: Locks): Omit<Store, keyof Reader> => {
   /** Commits in the current generation, and remembers the number of the last change. */
   const numbered = <A>(
     { list, now }: Pick<PassCommit, "list" | "now">,
@@ -70,7 +77,13 @@ export const writerOver = ({ lock, memory, takeOver, transaction }: Locks): Omit
     rebind: (list, source) =>
       transaction(list, (db) => db.run(sql`UPDATE ${schema}.destination SET source = ${source}`), nothing),
     start: (scan) =>
-      transaction(scan.list, (db, bound) => startScan(db, { bound }, scan), (db) => runningScan(db, scan)),
+      Effect.flatMap(
+        statement?.(scan.list, startAtOnce(scan)) ?? Effect.succeed([]),
+        ([started]) =>
+          started === undefined
+            ? transaction(scan.list, (db, bound) => startScan(db, { bound }, scan), (db) => runningScan(db, scan))
+            : Effect.succeed(readNumber(started, "scan"))
+      ),
     fillRows: (filled) => transaction(filled.list, (db, bound) => fill(db, { bound }, filled), nothing),
     commit: (commit) => numbered(commit, (db, start) => write(db, start, commit), (db) => resultOf(db, commit)),
     commitPass: (commit) => numbered(commit, (db, start) => writePass(db, start, commit), (db) => passOf(db, commit)),
