@@ -62,7 +62,7 @@ export const makeClient = (
   }
 
   const instrumented = Lists.map((list) =>
-    instrument(PaymentsConfig.addressOf(config, list), list, () => paceOf(list, keys.keyOf(list)))
+    instrument(PaymentsConfig.addressOf(config, list), list, () => paceOf(list, keys.keyOf(list)), config.traceHeaders)
   )
 
   const addressOf = (list: Lists.AnyList): string => {

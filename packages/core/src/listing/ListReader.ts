@@ -60,10 +60,10 @@ export const makeListOperation = <Record, Filters extends object>(
 }
 
 /** Returns the function that requests a page in a span. It explains why a cursor was refused. */
-const makeFetch = <Record, Filters>({ client, list }: Reading<Record, Filters>) => {
+const makeFetch = <Record, Filters>({ client, config, list }: Reading<Record, Filters>) => {
   const span = `PaymentsApi.${list.name}.page`
   return (request: PageRequest): Effect.Effect<Fetched, PaymentsError> =>
-    inSpan(span, {}, client.fetch(request)).pipe(
+    inSpan(span, { isNeeded: config.traceHeaders }, client.fetch(request)).pipe(
       Effect.catch((error) => explainRefusal(client, error, request))
     )
 }

@@ -49,9 +49,10 @@ const makeMetrics = (attributes: { readonly [name: string]: string }) => {
 
 /**
  * Returns a function that observes each request of one list. It records a client span and the duration, logs the
- * request at the level debug, and calls the {@link RequestObserver}. `paceOf` returns the pace of the list.
+ * request at the level debug, and calls the {@link RequestObserver}. `paceOf` returns the pace of the list. The ids of
+ * spans are needed for trace headers.
  */
-export const instrument = (address: URL, list: AnyList, paceOf: () => Pace) => {
+export const instrument = (address: URL, list: AnyList, paceOf: () => Pace, isSpanNeeded: boolean) => {
   const attributes = {
     "http.request.method": "GET",
     "server.address": address.hostname,
@@ -69,6 +70,7 @@ export const instrument = (address: URL, list: AnyList, paceOf: () => Pace) => {
     inSpan(
       name,
       {
+        isNeeded: isSpanNeeded,
         kind: "client",
         attributes: resend === 0 ? spanAttributes : { ...spanAttributes, "http.request.resend_count": resend }
       },
@@ -82,8 +84,8 @@ export const instrument = (address: URL, list: AnyList, paceOf: () => Pace) => {
           : failure.status !== undefined && failure.status >= 400
           ? String(failure.status)
           : failure.reason._tag
-        if (status !== undefined) span.attribute("http.response.status_code", status)
-        if (error !== undefined) span.attribute("error.type", error)
+        if (status !== undefined) span?.attribute("http.response.status_code", status)
+        if (error !== undefined) span?.attribute("error.type", error)
         const seconds = Number(elapsed) / 1e9
         const result = Exit.isSuccess(exit) ? "Succeeded" : failure?.reason._tag
         return Effect.flatMap(RequestObserver, (observe) => {
@@ -114,24 +116,32 @@ export const instrument = (address: URL, list: AnyList, paceOf: () => Pace) => {
 
 /**
  * Runs an effect in a span. The span records whether the effect succeeded, but not its value: spans may be kept for
- * long, and a page is large.
+ * long, and a page is large. It is made only if a tracer receives it or its ids are needed.
  */
-export const inSpan = <A, E, R>(
+export const inSpan = <A, E>(
   name: string,
-  options: Tracer.SpanOptionsNoTrace,
-  effect: Effect.Effect<A, E, R>,
+  { isNeeded, ...options }: Tracer.SpanOptionsNoTrace & {
+    /** Whether the ids of the span are needed, also if no tracer receives it. */
+    readonly isNeeded: boolean
+  },
+  effect: Effect.Effect<A, E>,
   /** Called at the end, with the nanoseconds that the effect took. */
-  onEnd: (exit: Exit.Exit<A, E>, span: Tracer.Span, elapsed: bigint) => Effect.Effect<void> = () => Effect.void
-): Effect.Effect<A, E, Exclude<R, Tracer.ParentSpan>> =>
-  Effect.flatMap(
-    Effect.all([Effect.makeSpan(name, options), Clock.monotonicTimeNanos]),
-    ([span, startedAt]) =>
-      Effect.onExit(Effect.provideService(effect, Tracer.ParentSpan, span), (exit) =>
-        Effect.flatMap(Clock.monotonicTimeNanos, (endedAt) => {
-          const elapsed = endedAt - startedAt
-          const recorded = onEnd(exit, span, elapsed)
-          // Compute the end from the monotonic clock: the wall clock may have been set since the span started.
-          span.end(span.status.startTime + elapsed, Exit.asVoid(exit))
-          return recorded
-        }))
-  )
+  onEnd?: (exit: Exit.Exit<A, E>, span: Tracer.Span | undefined, elapsed: bigint) => Effect.Effect<void>
+): Effect.Effect<A, E> =>
+  Effect.withFiber((fiber) => {
+    const isTraced = isNeeded || fiber.getRef(Tracer.Tracer) !== Tracer.nativeTracer
+    if (!isTraced && onEnd === undefined) return effect
+    const clock = fiber.getRef(Clock.Clock)
+    const startedAt = clock.monotonicTimeNanosUnsafe()
+    const end = (span: Tracer.Span | undefined) => (exit: Exit.Exit<A, E>) => {
+      const elapsed = clock.monotonicTimeNanosUnsafe() - startedAt
+      const recorded = onEnd?.(exit, span, elapsed)
+      // Compute the end from the monotonic clock: the wall clock may have been set since the span started.
+      span?.end(span.status.startTime + elapsed, Exit.asVoid(exit))
+      return recorded ?? Effect.void
+    }
+    return isTraced
+      ? Effect.flatMap(Effect.makeSpan(name, options), (span) =>
+        Effect.onExit(Effect.provideService(effect, Tracer.ParentSpan, span), end(span)))
+      : Effect.onExit(effect, end(undefined))
+  })
