@@ -1,0 +1,71 @@
+/**
+ * What a record costs during an export, in counts that do not vary with the machine. A commit that raises one of them says why.
+ * The times are those of `npm run bench -- export`.
+ */
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it, type MockInstance, vi } from "@effect/vitest"
+import { layerTest } from "@payments/core/testing"
+import { temporaryFolder } from "@payments/testkit/Folder"
+import { Effect, Layer } from "effect"
+import crypto from "node:crypto"
+import { syncBuiltinESMExports } from "node:module"
+import { join } from "node:path"
+import { serialize } from "node:v8"
+import { Destination } from "../../src/index.ts"
+import { keepAll, type PersonalRule } from "../../src/rule/Rule.ts"
+import { scan, type ScanOptions } from "../../src/scan/Scan.ts"
+import { fromBatch } from "../../src/thread/BatchMessage.ts"
+
+const invoices = Array.from(
+  { length: 2000 },
+  (_, index) =>
+    `{"id":"inv_${index}","amount":${index},"description":"é ${"x".repeat(400)}","customerDocumentNumber":"1"}`
+)
+const characters = invoices.join("").length
+
+/** Counts the characters that a function gets, as a multiple of those of the records. */
+const counting = (spy: MockInstance, place: number) => () => {
+  const count = spy.mock.calls.reduce((sum, call) => sum + String(call[place]).length, 0) / characters
+  spy.mockRestore()
+  syncBuiltinESMExports()
+  return Math.round(count * 100) / 100
+}
+
+/** Runs a scan, and counts how often each record is parsed and hashed. */
+const costsOf = Effect.fnUntraced(function*(file: string, options: ScanOptions = {}) {
+  const destination = yield* Destination.parse(`sqlite:${file}`)
+  if (destination._tag === "Stdout") return yield* Effect.die("stdout stores nothing")
+  const [parses, hashes] = [counting(vi.spyOn(JSON, "parse"), 0), counting(vi.spyOn(crypto, "hash"), 1)]
+  syncBuiltinESMExports()
+  yield* scan("invoices", options).pipe(
+    Effect.provide(
+      Layer.merge(Destination.layerInThisThread(destination), layerTest({ invoices })).pipe(
+        Layer.provide(NodeServices.layer)
+      )
+    )
+  )
+  return { parses: parses(), hashes: hashes() }
+})
+
+describe("a record of an export", () => {
+  it.live("is parsed and hashed so often", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const file = join(folder, "payments.db")
+      // Parsed as part of its page, and again where its row is written: that costs less than to copy its cells there.
+      assert.deepStrictEqual(yield* costsOf(file), { parses: 2.01, hashes: 1 })
+      // An unchanged record is only compared by its hash.
+      assert.deepStrictEqual(yield* costsOf(file), { parses: 1, hashes: 1 })
+      const personal: PersonalRule = { ...keepAll, preset: "omit", fields: { description: "keep" } }
+      const other = join(folder, "rule.db")
+      // The rule removes 6 % of each text. Its text is parsed for its amounts.
+      assert.deepStrictEqual(yield* costsOf(other, { personal }), { parses: 2.9, hashes: 0.94 })
+      assert.deepStrictEqual(yield* costsOf(other, { personal }), { parses: 1.95, hashes: 0.94 })
+    }).pipe(Effect.scoped))
+  it("is copied to the thread that writes with these bytes", () => {
+    const records = invoices.map((text, index) => ({ id: `inv_${index}`, text, amounts: [index], problem: undefined }))
+    const message = fromBatch({ pages: 20, records, undocumented: new Map(), checkpoint: null, owner: undefined })
+    // Besides its text: its id, its amounts, and the lengths of all three.
+    assert.closeTo((serialize(message).byteLength - characters) / records.length, 20.5, 0.1)
+  })
+})
