@@ -11,6 +11,7 @@ const digits = {
   MiB: 1,
   requests: 0,
   ms: 0,
+  "µs": 2,
   s: 2,
   files: 2,
   scans: 0,
@@ -20,6 +21,8 @@ const digits = {
 export interface Figure {
   readonly name: string
   readonly value: number
+  /** The lowest and the highest value, if `value` is the median of several. */
+  readonly spread?: readonly [number, number]
   readonly unit: keyof typeof digits
   readonly atLeast?: number
   readonly atMost?: number
@@ -36,6 +39,20 @@ export const medianOf = <Name extends string>(
   runs: ReadonlyArray<{ readonly [name in Name]: number }>,
   name: Name
 ): number => median(runs.map((run) => run[name]))
+
+/** A figure of several runs: their median, and the lowest and the highest. */
+export const figureOf = (
+  name: string,
+  values: ReadonlyArray<number>,
+  rest: Pick<Figure, "unit" | "atLeast" | "atMost">
+): Figure => ({ name, value: median(values), spread: [Math.min(...values), Math.max(...values)], ...rest })
+
+/** The ratios of two cases that were measured in turn: one of each round. */
+export const ratiosOf = <Name extends string>(
+  runs: ReadonlyArray<{ readonly [name in Name]: number }>,
+  others: ReadonlyArray<{ readonly [name in Name]: number }>,
+  name: Name
+): ReadonlyArray<number> => runs.map((run, round) => run[name] / (others[round]?.[name] ?? Number.NaN))
 
 /** The smallest value that is at least as large as 95 % of the values. */
 export const percentile95 = (values: ReadonlyArray<number>): number =>
@@ -73,10 +90,11 @@ const versionOf = (name: string): string => {
 export const render = (figures: ReadonlyArray<Figure>): string => {
   const width = Math.max(...figures.map(({ name }) => name.length))
   return figures.map((figure) => {
-    const { atLeast, atMost, name, unit, value } = figure
+    const { atLeast, atMost, name, spread, unit, value } = figure
+    const range = spread === undefined ? "" : ` (${spread.map((end) => end.toFixed(digits[unit])).join(" to ")})`
     const target = atLeast !== undefined ? `  target ≥ ${atLeast}` : atMost !== undefined ? `  target ≤ ${atMost}` : ""
     const verdict = { true: "  ok", false: "  MISSED", undefined: "" }[`${meetsTarget(figure)}`]
-    return `${name.padEnd(width)}  ${value.toFixed(digits[unit]).padStart(8)} ${unit}${target}${verdict}`
+    return `${name.padEnd(width)}  ${value.toFixed(digits[unit]).padStart(8)} ${unit}${range}${target}${verdict}`
   }).join("\n")
 }
 

@@ -1,7 +1,7 @@
 /** Measures `@payments/core` and, for comparison in the same run, a bare loop and other clients. */
 import { pageSize } from "../harness/PageServer.ts"
 import { cliFlags } from "../harness/Programs.ts"
-import { type Figure, medianOf } from "../harness/Report.ts"
+import { type Figure, figureOf, medianOf, ratiosOf } from "../harness/Report.ts"
 import { inTurn } from "../harness/Rounds.ts"
 import type { WorkloadName } from "../workloads/all.ts"
 import { Process, requireRecords, runAlone } from "../workloads/Process.ts"
@@ -39,11 +39,11 @@ export const measureCore = async (sizes: Sizes, log: Log): Promise<ReadonlyArray
   ...await measureRetryStorm(sizes, log)
 ]
 
-/** Each workload reads a list in turn, in a process that goes on between the rounds. Returns the median times. */
-const timesOf = async <const Name extends WorkloadName>(
+/** Each workload reads a list in turn, in a process that goes on between the rounds. */
+const runsOf = async <const Name extends WorkloadName>(
   names: ReadonlyArray<Name>,
   { log, records, rounds, url }: Pick<Sizes, "records" | "rounds"> & { readonly url: string; readonly log: Log }
-): Promise<{ readonly [name in Name]: number }> => {
+): Promise<{ readonly [name in Name]: ReadonlyArray<Timed> }> => {
   await using stack = new AsyncDisposableStack()
   const caseOf = (workload: Name) => {
     const process = stack.use(new Process())
@@ -51,8 +51,7 @@ const timesOf = async <const Name extends WorkloadName>(
   }
   // One entry for each name, in both records.
   const cases = Object.fromEntries(names.map((name) => [name, caseOf(name)])) as Record<Name, () => Promise<Timed>>
-  const measured = await inTurn(cases, { rounds, log })
-  return Object.fromEntries(names.map((name) => [name, medianOf(measured[name], "ms")])) as Record<Name, number>
+  return await inTurn(cases, { rounds, log })
 }
 
 const measureSpeed = async ({ records, rounds }: Sizes, log: Log): Promise<ReadonlyArray<Figure>> => {
@@ -69,19 +68,25 @@ const measureSpeed = async ({ records, rounds }: Sizes, log: Log): Promise<Reado
     "fetch + zod",
     "got.paginate"
   ] as const
-  const ms = await timesOf(names, { url, records, rounds, log })
-  const rate = (name: typeof names[number]): Figure => ({ name, value: records / ms[name] * 1000, unit: "records/s" })
-  const ratioTo = (name: typeof names[number], other: typeof names[number], atLeast?: number): Figure => ({
-    name: `${name} ÷ ${other}`,
-    value: ms[other] / ms[name],
-    unit: "×",
-    ...(atLeast === undefined ? {} : { atLeast })
+  const runs = await runsOf(names, { url, records, rounds, log })
+  const rate = (name: typeof names[number]): Figure => ({
+    name,
+    value: records / medianOf(runs[name], "ms") * 1000,
+    unit: "records/s"
   })
+  const ratioTo = (name: typeof names[number], other: typeof names[number], atLeast?: number): Figure =>
+    figureOf(`${name} ÷ ${other}`, ratiosOf(runs[other], runs[name], "ms"), {
+      unit: "×",
+      ...(atLeast === undefined ? {} : { atLeast })
+    })
   return [
     ...names.map(rate),
     ratioTo("PaymentsApi", "bare loop", 0.9),
     ratioTo("PaymentsApi", "bare loop, prefetching"),
     ratioTo("PaymentsApi, exact texts", "bare loop", 0.7),
+    figureOf("PaymentsApi ÷ bare loop in processor time", ratiosOf(runs["bare loop"], runs.PaymentsApi, "cpuMs"), {
+      unit: "×"
+    }),
     ratioTo("PaymentsApi over Effect's undici", "bare loop"),
     ratioTo("PaymentsApi over fetch", "bare loop"),
     ratioTo("PaymentsApi", "stripe-node", 1.3),
@@ -93,13 +98,12 @@ const measureSpeed = async ({ records, rounds }: Sizes, log: Log): Promise<Reado
 const measureSlowConsumer = async ({ rounds, slowRecords: records }: Sizes, log: Log): Promise<Array<Figure>> => {
   await using server = new Process()
   const url = `${await server.run("listen", records)}/slow`
-  const ms = await timesOf(["bare loop", "PaymentsApi, 30 ms per page"], { url, records, rounds, log })
-  return [{
-    name: `time of ${records / pageSize} pages, 50 ms per response: a consumer that waits 30 ms per page ÷ bare loop`,
-    value: ms["PaymentsApi, 30 ms per page"] / ms["bare loop"],
-    unit: "×",
-    atMost: 1.05
-  }]
+  const runs = await runsOf(["bare loop", "PaymentsApi, 30 ms per page"], { url, records, rounds, log })
+  return [figureOf(
+    `time of ${records / pageSize} pages, 50 ms per response: a consumer that waits 30 ms per page ÷ bare loop`,
+    ratiosOf(runs["PaymentsApi, 30 ms per page"], runs["bare loop"], "ms"),
+    { unit: "×", atMost: 1.05 }
+  )]
 }
 
 const measureMemory = async (

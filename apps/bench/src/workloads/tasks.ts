@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs"
 import type { WorkloadResult } from "../harness/WorkloadResult.ts"
 import { workloads } from "./all.ts"
 import type { BarePostgresOptions } from "./barePostgres.ts"
+import type { BareSqliteOptions } from "./bareSqlite.ts"
 import type { Copies } from "./copies.ts"
 import type { ExportOptions } from "./exports.ts"
 
@@ -25,13 +26,14 @@ const peakRss = () => process.resourceUsage().maxRSS * 1024
 
 const timed = async (work: () => Promise<WorkloadResult>) => {
   const before = writtenBytes()
-  const start = performance.now()
+  const [start, cpu] = [performance.now(), process.cpuUsage()]
   const result = await work()
   const ms = performance.now() - start
-  return { ...result, ms, peakRss: peakRss(), written: writtenBytes() - before }
+  const { system, user } = process.cpuUsage(cpu)
+  return { ...result, ms, cpuMs: (user + system) / 1000, peakRss: peakRss(), written: writtenBytes() - before }
 }
 
-/** What a task read, its time, and the bytes that it wrote to the disk. */
+/** What a task read, its time, the processor time of its process, and the bytes that it wrote to the disk. */
 export type Timed = Awaited<ReturnType<typeof timed>>
 
 export const tasks = {
@@ -44,7 +46,7 @@ export const tasks = {
     const run = await workloads[workload]()
     return timed(() => run(url))
   },
-  copy: async (input: { readonly url: string; readonly folder: string }) => {
+  copy: async (input: BareSqliteOptions) => {
     const { bareSqlite: run } = await bareSqlite()
     return timed(() => run(input))
   },
