@@ -14,15 +14,20 @@ export interface ExportOptions {
   readonly killAt?: number | undefined
   /** Ends the export when the first page is committed. */
   readonly firstPageOnly?: boolean | undefined
+  /** Whether the sink runs in the thread that reads. */
+  readonly isInThisThread?: boolean | undefined
 }
 
 /** Exports the payout requests of the base address. */
 export const exportTo = (
-  { firstPageOnly = false, killAt = Infinity, to, url }: ExportOptions
+  { firstPageOnly = false, isInThisThread = false, killAt = Infinity, to, url }: ExportOptions
 ): Promise<WorkloadResult> =>
   Effect.runPromise(
     Effect.gen(function*() {
-      const sink = Destination.layer(yield* Destination.parse(to))
+      const destination = yield* Destination.parse(to)
+      const sink = isInThisThread && destination._tag !== "Stdout"
+        ? Destination.layerInThisThread(destination)
+        : Destination.layer(destination)
       const committed = yield* Deferred.make<number>()
       const whole = scan("payoutRequests", {
         onEvent: (event) =>

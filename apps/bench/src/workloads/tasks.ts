@@ -14,6 +14,7 @@ const copies = () => import("./copies.ts")
 const exports = () => import("./exports.ts")
 const pageServer = () => import("../harness/PageServer.ts")
 const paymentsApi = () => import("./paymentsApi.ts")
+const profile = () => import("./profile.ts")
 const sandboxServer = () => import("./SandboxServer.ts")
 
 /** What this process has written to the disk so far; 0 on systems other than Linux. */
@@ -42,7 +43,7 @@ export const tasks = {
   serveMany: async (services: ReadonlyArray<SandboxOptions>) => (await sandboxServer()).serveMany(services),
   countRequests: async () => (await sandboxServer()).countRequests(),
   peakRss: () => Promise.resolve(peakRss()),
-  read: async ({ url, workload }: { readonly url: string; readonly workload: keyof typeof workloads }) => {
+  read: async ({ url, workload }: ReadOptions) => {
     const run = await workloads[workload]()
     return timed(() => run(url))
   },
@@ -66,7 +67,21 @@ export const tasks = {
     const { readCopies } = await copies()
     return timed(() => readCopies(input))
   },
+  /** Profiles a task, and returns the milliseconds of each stage. */
+  profile: async (input: ProfiledTask) => {
+    const { profiled } = await profile()
+    return profiled(() => input.name === "read" ? tasks.read(input.input) : tasks.export(input.input))
+  },
   storm: async (input: { readonly url: string; readonly listings: number }) => (await paymentsApi()).storm(input)
 }
 
 export type Tasks = typeof tasks
+
+interface ReadOptions {
+  readonly url: string
+  readonly workload: keyof typeof workloads
+}
+
+type ProfiledTask =
+  | { readonly name: "read"; readonly input: ReadOptions }
+  | { readonly name: "export"; readonly input: ExportOptions }

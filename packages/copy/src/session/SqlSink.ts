@@ -121,16 +121,17 @@ const prepare = Effect.fnUntraced(function*(
   { list, lists, request, shared, store }: SessionContext
 ): Effect.fn.Return<Opening, SinkError> {
   const mayBeOutdated = yield* store.takeOver(list.label)
-  const part = partOf(request)
-  const known = mayBeOutdated || shared.opening?.part !== part ? undefined : shared.opening.read
-  const opening = known ?? (yield* store.opening(list, part, lists))
+  const [part, personal] = [partOf(request), bindingOf(request)]
+  const { opening: kept } = shared
+  shared.opening = undefined
+  const isCurrent = !mayBeOutdated && kept?.part === part && changeSince(kept.read.personal, personal) === undefined
+  const opening = isCurrent ? kept.read : yield* store.opening(list, part, lists)
   yield* requireSource(store, opening, request)
   // Fail also if personal data has changed since the scan or pass read its state.
-  const reason = changeSince(opening.personal, bindingOf(request))
+  const reason = changeSince(opening.personal, personal)
   if (reason !== undefined) return yield* new SinkError({ location: store.location, reason })
-  shared.opening = undefined
   if (opening.source !== undefined && opening.source !== request.source) yield* store.rebind(list, request.source)
-  yield* fillColumns(store, list, bindingOf(request), opening.columns)
+  yield* fillColumns(store, list, personal, opening.columns)
   return opening
 })
 
