@@ -88,7 +88,7 @@ const measureSpeed = async ({ log, records, rounds, url: { short: url } }: Setti
   return [
     rate("bare loop into SQLite", records, runs.bare),
     rate("export into SQLite", records, runs.ours),
-    ...sqliteRatios("", runs, { bare: 0.55, exact: 0.65 })
+    ...sqliteRatios("", runs, { bare: 0.55, exact: 0.85 })
   ]
 }
 
@@ -133,7 +133,7 @@ const measureWarm = async ({ log, long, records, rounds, url }: Setting): Promis
   }, { rounds: Math.min(rounds, 3), log })
   const micros = runs.ours.map(({ cpuMs }) => cpuMs / long * 1000)
   return [
-    ...sqliteRatios(`, ${long} records, warm`, runs, { bare: 0.6, exact: 0.7 }),
+    ...sqliteRatios(`, ${long} records, warm`, runs, { bare: 0.6, exact: 0.9 }),
     figureOf("processor time of an export into SQLite per record, warm", micros, { unit: "µs" })
   ]
 }

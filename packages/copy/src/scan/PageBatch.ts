@@ -11,7 +11,7 @@ import {
   recordProblem
 } from "@payments/core"
 import type { Effect } from "effect"
-import { amountsOf, layoutOf, withoutRoundedAmounts } from "../plan/Columns.ts"
+import { amountsOf, type Layout, layoutOf, withoutRoundedAmounts } from "../plan/Columns.ts"
 import { countPath } from "../plan/ScanTotals.ts"
 import type { Batch, BatchRecord, OwnerClaim, Problem } from "../port/Sink.ts"
 import type { Redactor } from "../rule/OpenPersonal.ts"
@@ -52,6 +52,7 @@ export const pageReader = (api: PaymentsApi["Service"], name: Lists.ListName): (
  */
 export const toPageBatch = (list: Lists.AnyList, redactor: Redactor) => {
   const layout = layoutOf(list)
+  const hasAmounts = keepsAmounts(layout, redactor)
   return (page: AnyPage, order: RequestOrder): PageBatch => {
     const undocumented = new Map<string, number>()
     let characters = 0
@@ -62,7 +63,10 @@ export const toPageBatch = (list: Lists.AnyList, redactor: Redactor) => {
         for (const path of layout.undocumentedIn(record.value)) countPath(undocumented, path, 1)
       }
       characters += redacted.text.length
-      return withText(list, record, redacted, redactor)
+      // A record without a problem has the same amounts under a rule that keeps them, so its new text is not parsed.
+      return hasAmounts && redacted.isErased !== true && record.problem === undefined
+        ? withText(list, record, redacted, record)
+        : withText(list, record, redacted, parsedAgain(list, record, redacted.text, redactor))
     })
     return {
       pages: 1,
@@ -77,6 +81,13 @@ export const toPageBatch = (list: Lists.AnyList, redactor: Redactor) => {
     }
   }
 }
+
+/** Whether the rule keeps every amount of a record. It decides by the paths of fields, unless a person was erased. */
+const keepsAmounts = ({ amounts }: Layout, { redact }: Redactor): boolean =>
+  amounts.every(({ path: [field, inner] }) => {
+    const text = JSON.stringify({ [field]: inner === undefined ? 1 : { [inner]: 1 } })
+    return redact(text).text === text
+  })
 
 /** Makes one batch of successive pages. */
 export const joined = (pages: ReadonlyArray<PageBatch>, owner: OwnerClaim | undefined): Batch => {
@@ -107,17 +118,18 @@ export const toBatchRecords = (
 type AnyRecord = PageRecord<{ readonly id: string }>
 
 /** Quarantines the record if its id or its nesting cannot be stored, or if a field needs a decision. */
-export const toBatchRecord = (list: Lists.AnyList, record: AnyRecord, redactor: Redactor): BatchRecord =>
-  withText(list, record, redactor.redact(record.text), redactor)
+export const toBatchRecord = (list: Lists.AnyList, record: AnyRecord, redactor: Redactor): BatchRecord => {
+  const redacted = redactor.redact(record.text)
+  return withText(list, record, redacted, parsedAgain(list, record, redacted.text, redactor))
+}
 
 const withText = (
   list: Lists.AnyList,
   record: AnyRecord,
   { held, text }: RedactedText,
-  redactor: Redactor
+  { problem, value }: Pick<AnyRecord, "problem" | "value">
 ): BatchRecord => {
   const layout = layoutOf(list)
-  const { problem, value } = text === record.text ? record : redacted(list, record, text, redactor)
   const storableId = isStorable(record.id) ? record.id : undefined
   return {
     id: storableId,
@@ -133,10 +145,16 @@ const problemOf = (storableId: string | undefined, held: string | undefined): Pr
 }
 
 /** Returns the value of a record's new text, and its problem: the rule may have left out the value that had one. */
-const redacted = (list: Lists.AnyList, record: AnyRecord, text: string, { redactDocumented }: Redactor) => ({
-  value: parseText(text),
-  problem: record.problem === undefined ? undefined : recordProblem(list, redactDocumented(record.text).text)
-})
+const parsedAgain = (
+  list: Lists.AnyList,
+  record: AnyRecord,
+  text: string,
+  { redactDocumented }: Redactor
+): Pick<AnyRecord, "problem" | "value"> =>
+  text === record.text ? record : {
+    value: parseText(text),
+    problem: record.problem === undefined ? undefined : recordProblem(list, redactDocumented(record.text).text)
+  }
 
 const decision = "expected a decision: add the field to keep, omit or pseudonymize"
 
