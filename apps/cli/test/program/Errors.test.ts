@@ -389,7 +389,8 @@ describe("an error", () => {
 
       yield* fresh
       const bytes = readFileSync(file)
-      bytes.fill(0xff, 4096, 8192)
+      // The second page.
+      bytes.fill(0xff, 16_384, 32_768)
       writeFileSync(file, bytes)
       const page = yield* payments(["verify", ...from])
       assert.deepStrictEqual([page.code, page.stderr], [11, ""])
