@@ -6,9 +6,10 @@ import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { startServer } from "@payments/testkit/postgres/PostgresServer"
 import { urlOf } from "@payments/testkit/postgres/PostgresTest"
-import { Effect, Layer, Redacted } from "effect"
+import { Duration, Effect, Layer, Redacted } from "effect"
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
+import { type Times, times } from "../../src/postgres/PostgresLease.ts"
 import * as PostgresSink from "../../src/postgres/PostgresSink.ts"
 import { openScanner } from "../../src/scan/Scan.ts"
 
@@ -17,6 +18,9 @@ const invoice = (index: number) => ({
   amount: index,
   paymentUrl: `https://pay.example.com/shop/pay/mer_1/inv_${index}`
 })
+
+/** A renewal of the lease would count too. */
+const unrenewed: Times = { ...times, validity: Duration.minutes(10), renewalInterval: Duration.minutes(5) }
 
 describe("an export into PostgreSQL", () => {
   it.live("sends these numbers of statements", () =>
@@ -34,7 +38,7 @@ describe("an export into PostgreSQL", () => {
       })
       const invoices = Array.from({ length: 50 }, (_, index) => invoice(index))
       const services = Layer.merge(
-        PostgresSink.layer(urlOf(server, "copy")),
+        PostgresSink.layer(urlOf(server, "copy"), unrenewed),
         layerTest({ invoices, config: { apiKey: Redacted.make("key") } })
       )
       yield* Effect.gen(function*() {
