@@ -88,7 +88,7 @@ const measureSpeed = async ({ log, records, rounds, url: { short: url } }: Setti
   return [
     rate("bare loop into SQLite", records, runs.bare),
     rate("export into SQLite", records, runs.ours),
-    ...sqliteRatios("", runs, { bare: 0.55, exact: 0.85 })
+    ...sqliteRatios("", runs, { bare: 0.75, exact: 0.85 })
   ]
 }
 

@@ -20,12 +20,13 @@ export interface EndingScan extends SessionContext {
 export const concludeScan = Effect.fnUntraced(function*(
   ending: EndingScan
 ): Effect.fn.Return<{ readonly end: NonNullable<Commit["end"]>; readonly heldBack: number }, SinkError> {
-  const { list, now, opened: { scan, seen, since: earlierScans, startedAt }, request, store, totals } = ending
+  const { list, now, opened, request, store, totals } = ending
+  const { scan, seen, startedAt } = opened
   const { quarantined, repeats, withoutId } = totals.counts
   const part = partOf(request)
-  // Other parts may have been scanned since this scan began, but not the whole list: only one program writes a list.
-  const whole = earlierScans.find((earlier) => earlier.part === "" && earlier.state === "complete")
-  const since = part !== "" && repeats > 0 ? yield* store.scansFrom(list, whole?.scan ?? 0) : earlierScans
+  // Other parts may have been scanned since this scan was opened, but not the whole list: only one program writes a list.
+  const whole = opened.whole !== undefined && opened.whole.scan < scan ? opened.whole : undefined
+  const since = part === "" || repeats > 0 ? yield* store.scansFrom(list, whole?.scan ?? 0) : []
   const older = part === "" ? since : yield* store.scans(list, part)
   // The rows that a scan of a part has seen are needed until the next scan of the whole list is complete.
   const forget = older.map((earlier) => earlier.scan).filter((earlier) =>

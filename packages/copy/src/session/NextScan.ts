@@ -22,8 +22,8 @@ export interface OpenScan {
   readonly totals: ScanTotals.ScanTotals
   readonly seen: RowSet
   readonly emitChanges: PlanInput["emitChanges"]
-  /** {@inheritDoc Opening.since} Before this scan. */
-  readonly since: Opening["since"]
+  /** {@inheritDoc Opening.whole} When the scan was opened. */
+  readonly whole: Opening["whole"]
 }
 
 export const partOf = ({ part }: ScanRequest): string =>
@@ -74,14 +74,13 @@ export const nextScan = Effect.fnUntraced(function*(
   store: Store,
   list: Lists.AnyList,
   request: ScanRequest,
-  { anyComplete, nextRows, overtaken, scans, since: all }: Opening
+  { anyComplete, nextRows, overtaken, scans, whole }: Opening
 ): Effect.fn.Return<NextScan, SinkError> {
-  const part = partOf(request)
   const requested = requestText(request)
   const [last] = scans
   const wasComplete = scans.some(({ state }) => state === "complete")
   // A record is new only if the whole list, or this part of it, was read completely before.
-  const emitChanges = { inserts: wasComplete || (part !== "" && isLoaded(all)), updates: anyComplete }
+  const emitChanges = { inserts: wasComplete || whole !== undefined, updates: anyComplete }
   if (last?.state === "running" && last.request === requested && !overtaken) {
     const { checkpoint } = last
     const resumeAt = checkpoint !== undefined && Option.isSome(Position.fromJson(checkpoint)) ? checkpoint : undefined
@@ -89,8 +88,7 @@ export const nextScan = Effect.fnUntraced(function*(
     const start = resumeAt === undefined ? startAfter(scans, false) : "resumed"
     const seen = new RowSet(yield* store.seen([last.scan]))
     const totals = yield* ScanTotals.ofScan(store, last)
-    const since = all.filter(({ scan }) => scan < last.scan)
-    return { ...last, start, resumeAt, totals, seen, emitChanges, since }
+    return { ...last, start, resumeAt, totals, seen, emitChanges, whole }
   }
   return {
     scan: undefined,
@@ -101,13 +99,9 @@ export const nextScan = Effect.fnUntraced(function*(
     totals: ScanTotals.none,
     seen: new RowSet(),
     emitChanges,
-    since: all
+    whole
   }
 })
-
-/** Whether a scan of the whole list was complete once. */
-const isLoaded = (scans: Opening["since"]): boolean =>
-  scans.some(({ part, state }) => part === "" && state === "complete")
 
 /** A running scan without a checkpoint has committed no page, so it is skipped. */
 const startAfter = (scans: ReadonlyArray<ScanRow>, overtaken: boolean): ScanStart => {

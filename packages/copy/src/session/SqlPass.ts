@@ -25,10 +25,9 @@ import {
 export const makePass = Effect.fnUntraced(function*(
   context: SessionContext,
   kind: PassKind,
-  { nextRows, since }: Opening
+  { nextRows, whole: complete }: Opening
 ): Effect.fn.Return<Session, SinkError> {
   const { list, shared, store } = context
-  const complete = since.find(({ part, state }) => part === "" && state === "complete")
   const isLoaded = complete !== undefined
   // Before its first head pass, a process only knows the rows that existed when the last full scan began, and those it inserted.
   if (isLoaded) {

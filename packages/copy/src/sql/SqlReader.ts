@@ -131,19 +131,17 @@ const lastScans = (scans: Statement, list: Lists.AnyList, part: string | undefin
     ORDER BY scan DESC`
 }
 
-const scansFrom = (scans: Statement, list: Lists.AnyList, first: Statement): Statement =>
-  sql`SELECT ${scanColumns} FROM ${scans} WHERE scan >= ${first} AND list = ${list.label} AND ${isScan}
-    ORDER BY scan DESC`
-
 /** Only writers ask these questions, so the columns have their current names. */
 const openingQuestions = (list: Lists.AnyList, part: string) => {
   const scans = sql`${schema}.scans`
   const isOf = sql`list = ${list.label}`
-  const lastComplete = sql`SELECT max(scan) FROM ${scans} WHERE ${isOf} AND ${isCompleteFullScan}`
   return {
     columns: columnsQuestion(list),
     scans: question(lastScans(scans, list, part), (rows) => rows.map(toScan)),
-    since: question(scansFrom(scans, list, sql`coalesce((${lastComplete}), 0)`), (rows) => rows.map(toScan)),
+    whole: question(
+      sql`SELECT ${scanColumns} FROM ${scans} WHERE ${isOf} AND ${isCompleteFullScan} ORDER BY scan DESC LIMIT 1`,
+      ([row]) => row === undefined ? undefined : toScan(row)
+    ),
     others: question(
       sql`SELECT EXISTS (SELECT 1 FROM ${scans} WHERE ${isOf} AND state = 'complete' AND ${isScan}) AS complete, EXISTS (
         SELECT 1 FROM ${scans} WHERE ${isOf} AND part ${raw(part === "" ? "<>" : "=")} ''
@@ -178,7 +176,10 @@ const scansOver = (db: Sql): ScanReader => {
         askTogether(db, { ...boundQuestions, ...ownerQuestions(lists), ...openingQuestions(list, part) }),
         ({ others, ...opening }) => ({ ...opening, ...others })
       ),
-    scansFrom: (list, scan) => readScans((scans) => scansFrom(scans, list, sql`${scan}`)),
+    scansFrom: (list, scan) =>
+      readScans((scans) =>
+        sql`SELECT ${scanColumns} FROM ${scans} WHERE scan >= ${scan} AND list = ${list.label} AND ${isScan}`
+      ),
     seen: (scans) =>
       db.read(
         sql`SELECT piece, bits FROM ${schema}.seen WHERE scan ${isOneOfIntegers(scans)}`,

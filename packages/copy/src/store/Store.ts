@@ -201,8 +201,8 @@ export interface Opening extends Owner {
   readonly columns: ReadonlyArray<RecordedColumn>
   /** {@link ScanReader.scans} of the part. */
   readonly scans: ReadonlyArray<ScanRow>
-  /** All scans of the list since its last complete full scan, and that scan, newest first. */
-  readonly since: ReadonlyArray<ScanRow>
+  /** The last complete scan of the whole list. */
+  readonly whole: ScanRow | undefined
   /** Whether any scan of the list is complete, except passes. */
   readonly anyComplete: boolean
   /**
@@ -232,7 +232,7 @@ export interface ScanReader {
     part: string,
     lists: ReadonlyArray<Lists.AnyList>
   ) => Effect.Effect<Opening, SinkError>
-  /** Returns all scans of a list from this number on, newest first, without passes. */
+  /** Returns all scans of a list from this number on, without passes. */
   readonly scansFrom: (list: Lists.AnyList, scan: number) => Effect.Effect<ReadonlyArray<ScanRow>, SinkError>
   /** Returns the pieces of the sets of rows that these scans have seen. */
   readonly seen: (scans: ReadonlyArray<number>) => Effect.Effect<ReadonlyArray<Piece>, SinkError>
