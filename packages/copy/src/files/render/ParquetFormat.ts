@@ -27,8 +27,8 @@ type SchemaElement = ConstructorParameters<typeof ParquetWriter>[0]["schema"][nu
 interface Field {
   readonly element: SchemaElement
   readonly value: (row: FullRow) => unknown
-  /** Skip min/max statistics for this column: nobody filters by it. */
-  readonly hasNoStatistics?: boolean
+  /** Whether the values are bytes that differ in each row: without statistics, because nobody filters by them. */
+  readonly isRaw?: boolean
 }
 
 export const encoder = (list: Lists.AnyList, compress: Format["compress"]): Encoder => {
@@ -41,22 +41,12 @@ export const encoder = (list: Lists.AnyList, compress: Format["compress"]): Enco
     compressors,
     createdBy: "payments-read-toolkit"
   })
-  let group: Array<FullRow> = []
-  let characters = 0
+  let group = emptyGroup(fields)
 
   const writeGroup = () => {
     // This writer has no asynchronous flush, so the call is complete when it returns.
-    void writer.write({
-      columnData: fields.map(({ element: { name }, hasNoStatistics = false, value }) => ({
-        name,
-        data: group.map(value),
-        statistics: !hasNoStatistics,
-        offsetIndex: false
-      })),
-      rowGroupSize: group.length
-    })
-    group = []
-    characters = 0
+    void writer.write({ columnData: group.columns, rowGroupSize: group.rows })
+    group = emptyGroup(fields)
   }
   const takeBytes = () => {
     const bytes = output.getBytes().slice()
@@ -67,24 +57,37 @@ export const encoder = (list: Lists.AnyList, compress: Format["compress"]): Enco
   return {
     write: (rows) => {
       for (const row of rows) {
-        group.push(row)
-        characters += row.raw.length
-        if (group.length >= groupLimit.rows || characters >= groupLimit.characters) writeGroup()
+        for (const [index, { value }] of fields.entries()) group.columns[index]?.data.push(value(row))
+        group.rows++
+        group.characters += row.raw.length
+        if (group.rows >= groupLimit.rows || group.characters >= groupLimit.characters) writeGroup()
       }
       return takeBytes()
     },
     end: () => {
-      if (group.length > 0) writeGroup()
+      if (group.rows > 0) writeGroup()
       void writer.finish()
       return takeBytes()
     }
   }
 }
 
+/** The values of a row group by column, which take a third of the memory of its rows. */
+const emptyGroup = (fields: ReadonlyArray<Field>) => ({
+  rows: 0,
+  characters: 0,
+  columns: fields.map(({ element: { name }, isRaw = false }) => ({
+    name,
+    data: new Array<unknown>(),
+    offsetIndex: false,
+    ...(isRaw ? { statistics: false, encoding: "PLAIN" } as const : {})
+  }))
+})
+
 /** Returns the columns of a file that is rendered with these columns of the list's table. */
 export const fieldsOf = (list: Lists.AnyList, columns: ReadonlyArray<Column>): ReadonlyArray<Field> => [
   ...columns.flatMap((column) => fieldsOfColumn(column, Lists.dateFields(list))),
-  { element: text("raw", "REQUIRED"), value: ({ raw }) => raw, hasNoStatistics: true },
+  { element: text("raw", "REQUIRED"), value: ({ raw }) => Buffer.from(raw), isRaw: true },
   { element: instant("first_seen_at"), value: ({ firstSeenAt }) => instantOf(firstSeenAt) },
   { element: instant("changed_at"), value: ({ changedAt }) => instantOf(changedAt) },
   { element: instant("missing_since"), value: ({ missingSince }) => instantOf(missingSince) }
