@@ -9,20 +9,23 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const firstHeap = "--min-semi-space-size=8"
 
 /**
- * The programs. `heap` has the flags of V8 that limit its memory, for the commands that match `heavy`: see docs/worker.md. With
- * `--heap-growing-percent`, Node starts 20 ms later, because it cannot use its own compiled code.
+ * What limits the memory of the commands that match `heavy`: see docs/worker.md. With `--heap-growing-percent`, Node starts
+ * 20 ms later, because it cannot use its own compiled code.
  */
+const limits = {
+  variables: "export MALLOC_ARENA_MAX=1",
+  flags: "--max-semi-space-size=4 --heap-growing-percent=60"
+}
+
 const programs = [
   {
     name: "payments",
     file: "apps/cli/dist/payments.js",
-    heap: "--max-semi-space-size=4 --heap-growing-percent=80",
     heavy: `*" export "*|*" start "*`
   },
   {
     name: "payments-worker",
     file: "apps/worker/dist/payments-worker.js",
-    heap: "--max-semi-space-size=8 --heap-growing-percent=60",
     heavy: `*" run "*`
   }
 ]
@@ -31,7 +34,7 @@ const programs = [
  * Returns the text of a program. `exec` keeps the process id, so that signals reach Node. Not every system has `readlink -f`,
  * so a loop resolves symbolic links. Without a link the script starts no other program than Node, because each takes 1 ms.
  */
-const script = ({ file, heap, heavy, name }) =>
+const script = ({ file, heavy, name }) =>
   `#!/bin/sh
 # Written by "npm start" and "npm run build".
 program=$0
@@ -55,7 +58,9 @@ fi
 if { true 3>&1; } 2>/dev/null; then PAYMENTS_STDOUT=open; else PAYMENTS_STDOUT=closed; fi
 export PAYMENTS_STDOUT
 case " $* " in
-  ${heavy}) exec "$root/node_modules/node/bin/node" ${heap} "$root/${file}" "$@" ;;
+  ${heavy})
+    ${limits.variables}
+    exec "$root/node_modules/node/bin/node" ${limits.flags} "$root/${file}" "$@" ;;
 esac
 exec "$root/node_modules/node/bin/node" ${firstHeap} "$root/${file}" "$@"
 `

@@ -8,9 +8,7 @@ import { createWriteStream, type WriteStream } from "node:fs"
 import { createInterface } from "node:readline"
 import { setTimeout as sleep } from "node:timers/promises"
 import { Link } from "./Link.ts"
-
-/** The flags of `bin/payments-worker`. */
-const flags = ["--max-semi-space-size=8", "--heap-growing-percent=60"]
+import { memoryEnvironment, memoryFlags } from "./Programs.ts"
 
 export interface RunnerOptions {
   readonly name: string
@@ -86,8 +84,9 @@ export class Runner implements AsyncDisposable {
     this.#isEnding = false
     this.#url = undefined
     this.link.instance = this.instance
-    const child = spawn(process.execPath, [...flags, program, "run", ...args, "--port", "0"], {
+    const child = spawn(process.execPath, [...memoryFlags, program, "run", ...args, "--port", "0"], {
       env: {
+        ...memoryEnvironment,
         PATH: process.env["PATH"],
         PGHOST: "127.0.0.1",
         PGPORT: String(this.link.port),

@@ -1,6 +1,6 @@
 /** Measures `@payments/core` and, for comparison in the same run, a bare loop and other clients. */
 import { pageSize } from "../harness/PageServer.ts"
-import { cliFlags } from "../harness/Programs.ts"
+import { memoryFlags } from "../harness/Programs.ts"
 import { type Figure, figureOf, medianOf, ratiosOf } from "../harness/Report.ts"
 import { inTurn } from "../harness/Rounds.ts"
 import type { WorkloadName } from "../workloads/all.ts"
@@ -115,8 +115,8 @@ const measureMemory = async (
   const read = (workload: WorkloadName, times: number, flags: ReadonlyArray<string> = []) => () =>
     runAlone({ flags, records: records * times }, "read", { workload, url: `${url}/times/${times}` })
   const runs = await inTurn({
-    "short, with flags": read("PaymentsApi", 1, cliFlags),
-    "long, with flags": read("PaymentsApi", memoryFactor, cliFlags),
+    "short, with flags": read("PaymentsApi", 1, memoryFlags),
+    "long, with flags": read("PaymentsApi", memoryFactor, memoryFlags),
     "short": read("PaymentsApi", 1),
     "long": read("PaymentsApi", memoryFactor),
     "short, bare loop": read("bare loop", 1),
@@ -127,7 +127,7 @@ const measureMemory = async (
     value: peak(`long${of}`) / peak(`short${of}`),
     unit: "×" as const
   })
-  const flags = cliFlags.join(" ")
+  const flags = memoryFlags.join(" ")
   const lengths = `${records * memoryFactor} ÷ ${records} records`
   return [
     { name: `peak RSS with ${flags}, ${records} records`, value: peak("short, with flags") / 2 ** 20, unit: "MiB" },

@@ -4,7 +4,7 @@ import { join } from "node:path"
 import { Client } from "pg"
 import { startDatabase, user } from "../harness/Database.ts"
 import { pageSize } from "../harness/PageServer.ts"
-import { cliFlags, temporaryFolder } from "../harness/Programs.ts"
+import { memoryFlags, temporaryFolder } from "../harness/Programs.ts"
 import { type Figure, figureOf, medianOf, ratiosOf } from "../harness/Report.ts"
 import { inTurn } from "../harness/Rounds.ts"
 import type { ExportOptions } from "../workloads/exports.ts"
@@ -23,7 +23,7 @@ export interface ExportSizes {
 export const fullExportSizes: ExportSizes = { records: 100_000, long: 1_000_000, rounds: 7 }
 
 /**
- * The flags of `payments export` in the Docker image. Without them V8 uses a third more memory and is not faster. It
+ * The flags of `npm start`. Without them V8 uses a third more memory and is not faster. It
  * doubles the size of the young generation, and collects the old generation only at several times the size of the live
  * objects.
  */
@@ -280,7 +280,7 @@ const measureMemory = async ({ log, long, records, rounds, url }: Setting): Prom
   const figures: Array<Figure> = []
   for (const to of ["sqlite:payments.db", "file:ndjson?format=ndjson", "file:parquet?format=parquet&compress=zstd"]) {
     const run = (from: string, count: number) => () =>
-      inFolder((folder) => exportTo({ url: from, to: to.replace(":", `:${folder}/`) }, count, cliFlags))
+      inFolder((folder) => exportTo({ url: from, to: to.replace(":", `:${folder}/`) }, count, memoryFlags))
     const cases = { short: run(url.short, records), long: run(url.long, long) }
     const peaks = await inTurn(cases, { rounds: Math.min(rounds, 3), warmUp: false, log })
     figures.push(

@@ -1,5 +1,5 @@
 /** Measures how the memory of `@payments/sandbox` grows with the number of records that it has sent. */
-import { cliFlags } from "../harness/Programs.ts"
+import { memoryFlags } from "../harness/Programs.ts"
 import type { Figure } from "../harness/Report.ts"
 import { Process, runAlone } from "../workloads/Process.ts"
 
@@ -25,12 +25,12 @@ export const measureSandbox = async (
     log(`peak RSS after ${records} records, ${flags.join(" ") || "no flags"}: ${mebibytes.toFixed(0)} MiB`)
     return mebibytes
   }
-  const [limited, plain] = [await peak(long, cliFlags), await peak(long, [])]
-  const [withFlags, lengths] = [`peak RSS with ${cliFlags.join(" ")}`, `${long} ÷ ${short} records`]
+  const [limited, plain] = [await peak(long, memoryFlags), await peak(long, [])]
+  const [withFlags, lengths] = [`peak RSS with ${memoryFlags.join(" ")}`, `${long} ÷ ${short} records`]
   return [
     { name: `${withFlags}, ${long} records`, value: limited, unit: "MiB" },
     { name: `peak RSS without these flags, ${long} records`, value: plain, unit: "MiB" },
-    { name: `${withFlags}, ${lengths}`, value: limited / await peak(short, cliFlags), unit: "×", atMost: 1.15 },
+    { name: `${withFlags}, ${lengths}`, value: limited / await peak(short, memoryFlags), unit: "×", atMost: 1.15 },
     { name: `peak RSS without these flags, ${lengths}`, value: plain / await peak(short, []), unit: "×" }
   ]
 }

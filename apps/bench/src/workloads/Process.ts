@@ -1,6 +1,7 @@
 /** Runs tasks in a child process. */
 import { type ChildProcess, fork } from "node:child_process"
 import { once } from "node:events"
+import { memoryEnvironment } from "../harness/Programs.ts"
 import type { Tasks, Timed } from "./tasks.ts"
 
 export interface TaskMessage {
@@ -20,7 +21,10 @@ export class Process implements AsyncDisposable {
   constructor(flags: ReadonlyArray<string> = []) {
     // Tests run the source of this file and the built child, which starts in a quarter of the time.
     const file = new URL(import.meta.url.endsWith(".ts") ? "../../dist/child.mjs" : "./child.mjs", import.meta.url)
-    this.#child = fork(file, { execArgv: [...process.execArgv, ...flags] })
+    this.#child = fork(file, {
+      execArgv: [...process.execArgv, ...flags],
+      env: { ...process.env, ...memoryEnvironment }
+    })
   }
 
   /** Fails if the child exits first. */

@@ -44,7 +44,7 @@ const scanIn = (...args: ReadonlyArray<string>) =>
       execFile(
         process.execPath,
         // The flags with which the programs run.
-        ["--max-semi-space-size=4", "--heap-growing-percent=80", join(import.meta.dirname, "MemoryChild.ts"), ...args],
+        ["--max-semi-space-size=4", "--heap-growing-percent=60", join(import.meta.dirname, "MemoryChild.ts"), ...args],
         (error, stdout) => error === null ? resolve(JSON.parse(stdout)) : reject(error)
       )
     )
