@@ -22,6 +22,7 @@ export const rooms = {
     "sqlite",
     "postgres",
     "files",
+    "facts",
     "thread",
     "destination",
     "ask"
@@ -37,7 +38,7 @@ export const rooms = {
     "doctor",
     "run"
   ],
-  "packages/sandbox": ["conformance", "generate", "serve", "control"],
+  "packages/sandbox": ["generate", "serve", "control"],
   "apps/cli": ["completions", "output", "listing", "charts", "agents", "progress", "commands"],
   "apps/worker": ["state", "loop", "page", "cluster", "commands"],
   "apps/bench": ["harness", "workloads", "fleet", "measures"]

@@ -64,7 +64,13 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) => [
   }),
   entry("mcp", "MORE", async () => (await import("./commands/mcp.ts")).mcpCommand(api, version)),
   entry("sandbox", "MORE", async () => (await import("./commands/sandbox.ts")).sandboxCommand),
-  entry("conformance", "MORE", async () => (await import("./commands/conformance.ts")).conformanceCommand(config, http))
+  entry(
+    "conformance",
+    "MORE",
+    async () => (await import("./commands/conformance.ts")).conformanceCommand(config, http)
+  ),
+  entry("probe", "MORE", async () => (await import("./commands/probe.ts")).probeCommand(config, http)),
+  entry("facts", "MORE", async () => (await import("./commands/probe.ts")).factsCommand)
 ]
 
 /** The flags that every command accepts. Each takes a value, and its id is its name. */

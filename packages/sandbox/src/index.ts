@@ -1,7 +1,5 @@
 /** The public surface of `@payments/sandbox`. */
 export type { Fault } from "@payments/core/testing"
-export { conformance, type ConformanceOptions } from "./conformance/Conformance.ts"
-export type { Broken, Finding, Verdict } from "./conformance/ConformanceFinding.ts"
 export { ControlApi, type Controls, InvalidControl, NotLive } from "./control/Control.ts"
 export type { Counters, LoggedRequest } from "./control/RequestLog.ts"
 export { defaultSpeed, type LiveWorld, Sandbox, sandboxKey, type SandboxOptions } from "./control/Sandbox.ts"

@@ -1,5 +1,6 @@
 /** `payments conformance`. */
 import { printable } from "@payments/copy"
+import type { Finding } from "@payments/copy/facts"
 import { Lists, PaymentsConfig } from "@payments/core"
 import {
   checkAll,
@@ -14,7 +15,6 @@ import {
   terminalWidth,
   wholeNumberFlag
 } from "@payments/program"
-import type { Finding } from "@payments/sandbox"
 import { Effect, type Layer } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { HttpClient } from "effect/http"
@@ -43,7 +43,7 @@ export const conformanceCommand = <R>(
       )
     },
     Effect.fnUntraced(function*({ format, pages, pause }) {
-      const { conformance } = yield* Effect.promise(() => import("@payments/sandbox"))
+      const { conformance } = yield* Effect.promise(() => import("@payments/copy/facts"))
       const { pauseDuration, settings } = yield* checkAll({
         pauseDuration: setting({ name: "pause", text: pause }, undefined, duration),
         settings: Effect.provide(PaymentsConfig, config)

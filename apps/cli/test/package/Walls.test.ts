@@ -80,7 +80,7 @@ const firstRooms: { readonly [folder: string]: string } = {
   "packages/core": "model",
   "packages/copy": "text",
   "packages/program": "text",
-  "packages/sandbox": "conformance",
+  "packages/sandbox": "generate",
   "apps/cli": "completions",
   "apps/worker": "state",
   "apps/bench": "harness"

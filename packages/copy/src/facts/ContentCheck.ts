@@ -6,7 +6,7 @@
 import { Days, Lists, membersOf, parseText, recordProblem, rewriteItems, timestamp } from "@payments/core"
 import { Option } from "effect"
 import { createHash } from "node:crypto"
-import type { Broken, Finding } from "./ConformanceFinding.ts"
+import type { Broken, Finding } from "./Finding.ts"
 
 type Subject = "page" | "record"
 

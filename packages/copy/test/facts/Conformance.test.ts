@@ -3,12 +3,13 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { type Fault, layerClient, makeListService } from "@payments/core/testing"
+import { Sandbox, scenarios, World } from "@payments/sandbox"
 import { page } from "@payments/testkit/PageBody"
 import { Duration, Effect, Layer, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientResponse } from "effect/http"
 import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
-import { conformance, type Finding, Sandbox, scenarios, World } from "../../src/index.ts"
+import { conformance, type Finding } from "../../src/facts.ts"
 
 const settings = { pause: Duration.zero, pages: 20 }
 

@@ -1,0 +1,138 @@
+/**
+ * Requests of a probe: one after the other, with a pause after each, within a number of requests. Answers keep their status,
+ * so that a refusal is an observation.
+ */
+import { isJsonObject, Lists, PaymentsConfig } from "@payments/core"
+import { Data, type Duration, Effect, Redacted, Stream } from "effect"
+import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
+
+/** Why a fact could not be observed. It says nothing about the fact. */
+export class NotObserved extends Data.TaggedError("NotObserved")<{ readonly reason: string }> {}
+
+/** An answer. `page` is its body if the status is 2xx and the body is a JSON object. */
+export interface Answer {
+  readonly status: number
+  readonly page: Readonly<Record<string, unknown>> | undefined
+  readonly headers: Readonly<Record<string, string | undefined>>
+  readonly layout: Lists.PageLayout
+}
+
+export type Parameters = Readonly<Record<string, string>>
+
+/** Requests of one list. */
+export interface Ask {
+  readonly list: Lists.AnyList
+  /** Sends a request with these parameters, by field name, and with the configured key, a wrong key or none. */
+  readonly send: (parameters: Parameters, key?: "none" | "wrong") => Effect.Effect<Answer, NotObserved>
+}
+
+export interface AskOptions {
+  readonly config: PaymentsConfig["Service"]
+  readonly client: HttpClient.HttpClient
+  readonly list: Lists.AnyList
+  /** The pause after each request. */
+  readonly pause: Duration.Duration
+  /** Takes part of the budget. Fails if nothing is left. */
+  readonly take: Effect.Effect<void, NotObserved>
+  /** Gets the body of each successful answer, and its JSON object. */
+  readonly onAnswer?: (text: string, page: Answer["page"], headers: Answer["headers"]) => void
+}
+
+/** A client that sends the requests of one list. */
+export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOptions): Ask => {
+  const address = PaymentsConfig.addressOf(config, list)
+  const configuredKey = PaymentsConfig.keysOf(config)[list.baseAddress]
+  const send: Ask["send"] = (parameters, key) => {
+    const request = HttpClientRequest.get(address, {
+      acceptJson: true,
+      urlParams: Object.entries(parameters).map(([field, value]) =>
+        [Lists.parameterName(list, field, config.invoiceParameters), Redacted.make(value)] as const
+      )
+    })
+    const sentKey = key === "wrong" ? Redacted.make("wrong-key") : configuredKey
+    return take.pipe(
+      Effect.andThen(client.execute(key === "none" ? request : HttpClientRequest.bearerToken(request, sentKey))),
+      Effect.flatMap((response) =>
+        Effect.map(
+          textOf(response, config.largestBodyBytes),
+          (text): Answer => {
+            const { headers, status } = response
+            const page = pageIn(text, status)
+            if (status >= 200 && status < 300) onAnswer?.(text, page, headers)
+            return { status, page, headers, layout: list.page }
+          }
+        )
+      ),
+      Effect.timeout(config.deadlines.attempt),
+      Effect.mapError((error) =>
+        error._tag === "NotObserved" ? error : new NotObserved({ reason: `no answer (${error._tag})` })
+      ),
+      Effect.filterOrFail(
+        ({ status }) => status >= 200 && status < 300 || status >= 400 && status < 500 && status !== 429,
+        ({ status }) => new NotObserved({ reason: `the service answered ${status}` })
+      ),
+      Effect.tap(Effect.sleep(pause)),
+      Effect.provideService(HttpClient.TracerDisabledWhen, () => true),
+      // A client that follows a redirect could send the key to another address.
+      Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" })
+    )
+  }
+  return { list, send }
+}
+
+/** Reads the body as text. Fails if it has more than `maxBytes`. */
+const textOf = (response: HttpClientResponse.HttpClientResponse, maxBytes: number) =>
+  Effect.suspend(() => {
+    let size = 0
+    return response.stream.pipe(
+      Stream.tap((chunk) => {
+        size += chunk.length
+        return size > maxBytes
+          ? Effect.fail(new NotObserved({ reason: `the answer has more than ${maxBytes} bytes` }))
+          : Effect.void
+      }),
+      Stream.decodeText(),
+      Stream.mkString,
+      Effect.catchReason("HttpClientError", "EmptyBodyError", () => Effect.succeed(""))
+    )
+  })
+
+const pageIn = (text: string, status: number): Answer["page"] => {
+  if (status < 200 || status >= 300) return undefined
+  try {
+    const body: unknown = JSON.parse(text)
+    return isJsonObject(body) ? body : undefined
+  } catch {
+    return undefined
+  }
+}
+
+export const itemsOf = ({ layout, page }: Answer): ReadonlyArray<unknown> => {
+  const items = page?.[layout.items]
+  return Array.isArray(items) ? items : []
+}
+
+export const fieldOf = (item: unknown, field: string): unknown => isJsonObject(item) ? item[field] : undefined
+
+export const cursorOf = ({ headers, layout, page }: Answer): unknown =>
+  page === undefined ? undefined : Lists.cursorOf(layout, page, headers)
+
+export const idsOf = (answer: Answer): ReadonlyArray<unknown> => itemsOf(answer).map((item) => fieldOf(item, "id"))
+
+/** Requests a page. Without one, nothing can be observed. */
+export const pageOf = ({ send }: Ask, parameters: Parameters): Effect.Effect<Answer, NotObserved> =>
+  Effect.filterOrFail(
+    send(parameters),
+    ({ page }) => page !== undefined,
+    ({ status }) =>
+      new NotObserved({ reason: status < 300 ? "the answer is not JSON" : `the service answered ${status}` })
+  )
+
+/** Requests a page, and returns it with its cursor. */
+export const pageWithCursor = Effect.fnUntraced(function*(ask: Ask, limit: string) {
+  const page = yield* pageOf(ask, { limit })
+  const cursor = cursorOf(page)
+  return typeof cursor === "string" ? { page, cursor } : yield* notObserved(`the list has one page of ${limit}`)
+})
+
+export const notObserved = (reason: string): NotObserved => new NotObserved({ reason })

@@ -1,0 +1,39 @@
+/** A question that the document leaves open or answers, and how it is observed. */
+import type { Effect } from "effect"
+import type { Ask, NotObserved } from "./Ask.ts"
+
+/** What one observation has found. It has no part of a record, cursor or key. */
+export interface Observed {
+  /** A word such as `refused`, or a measured value such as `20`. */
+  readonly answer: string
+  /** The observation as a sentence. */
+  readonly seen: string
+}
+
+/** A fact about one list. */
+export interface Fact {
+  /** Stored with the observations, so it never changes. */
+  readonly name: string
+  /** The section of the document that answers the question, or leaves it open. */
+  readonly section: string
+  readonly question: string
+  /** What the document states, if it does. */
+  readonly rule?: Rule
+  readonly observe: (ask: Ask) => Effect.Effect<Observed, NotObserved>
+}
+
+export interface Rule {
+  /** The rule as a sentence. */
+  readonly text: string
+  readonly allows: (answer: string) => boolean
+}
+
+/** A rule that allows these answers. */
+export const rule = (text: string, ...answers: ReadonlyArray<string>): Rule => ({
+  text,
+  allows: (answer) => answers.includes(answer)
+})
+
+export const observed = (answer: string, seen: string): Observed => ({ answer, seen })
+
+export const records = (count: number): string => `${count} ${count === 1 ? "record" : "records"}`

@@ -1,0 +1,104 @@
+/** Facts about the order of a list and the effect of the page size on it. §4.4 leaves both open. */
+import { Lists, timestamp } from "@payments/core"
+import { Effect, Option } from "effect"
+import { type Ask, cursorOf, fieldOf, idsOf, itemsOf, notObserved, pageOf, pageWithCursor } from "./Ask.ts"
+import { type Fact, observed } from "./Fact.ts"
+
+export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
+  {
+    name: "order",
+    section: "§4.4",
+    question: "In which order are the records?",
+    observe: (ask) =>
+      unmoved(ask, "100", (page) => {
+        const items = itemsOf(page)
+        const orders = Object.entries(Lists.dateFields(list)).flatMap(([field, kind]) =>
+          kind === "dateTime" ? orderBy(field, items) : []
+        )
+        if (items.length < leastRecords) return Effect.fail(notObserved(`fewer than ${leastRecords} records`))
+        const [order] = orders
+        return orders.length > 1
+          ? Effect.fail(notObserved(`several orders fit: ${orders.join("; ")}`))
+          : Effect.succeed(observed(order ?? "no date", `${items.length} records`))
+      })
+  },
+  {
+    name: "page-size",
+    section: "§4.4",
+    question: "Do pages of other sizes give the same records?",
+    observe: (ask) =>
+      unmoved(
+        ask,
+        "100",
+        Effect.fnUntraced(function*(page) {
+          const ids = idsOf(page)
+          if (ids.length < leastRecords) return yield* notObserved(`fewer than ${leastRecords} records`)
+          for (const limit of [7, 1]) {
+            const read: Array<unknown> = []
+            let cursor: string | undefined
+            for (let number = 0; number < pagesOfEach; number++) {
+              const next = yield* pageOf(ask, { limit: String(limit), ...(cursor === undefined ? {} : { cursor }) })
+              read.push(...idsOf(next))
+              const following = cursorOf(next)
+              if (typeof following !== "string") break
+              cursor = following
+            }
+            if (JSON.stringify(read) !== JSON.stringify(ids.slice(0, read.length))) {
+              return observed("other records", `limit ${limit} gives other records than limit 100`)
+            }
+          }
+          return observed("the same records", "limits 1, 7 and 100")
+        })
+      )
+  },
+  {
+    name: "cursor-limit",
+    section: "§4.4.2",
+    question: "What does a cursor give with another limit?",
+    observe: (ask) =>
+      unmoved(
+        ask,
+        "5",
+        Effect.fnUntraced(function*(page) {
+          const { cursor } = yield* pageWithCursor(ask, "2")
+          const answer = yield* ask.send({ limit: "3", cursor })
+          if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
+          return JSON.stringify(idsOf(answer)) === JSON.stringify(idsOf(page).slice(2))
+            ? observed("the next records", "the next records, as many as the new limit")
+            : observed("other records", "not the next records")
+        })
+      )
+  }
+]
+
+/** Fewer records can be in an order by chance. */
+const leastRecords = 20
+const pagesOfEach = 2
+
+/** Reads the first page before and after the observation. If the list has changed in between, nothing was observed. */
+const unmoved = <A, E>(
+  ask: Ask,
+  limit: string,
+  observe: (page: Effect.Success<ReturnType<typeof pageOf>>) => Effect.Effect<A, E>
+) =>
+  Effect.gen(function*() {
+    const before = yield* pageOf(ask, { limit })
+    const result = yield* observe(before)
+    const after = yield* pageOf(ask, { limit })
+    return JSON.stringify(idsOf(before)) === JSON.stringify(idsOf(after))
+      ? result
+      : yield* notObserved("the list changed in between")
+  })
+
+const orderBy = (field: string, items: ReadonlyArray<unknown>): ReadonlyArray<string> => {
+  const times = items.flatMap((item) => {
+    const value = fieldOf(item, field)
+    return typeof value === "string"
+      ? Option.toArray(Option.map(timestamp(value), ({ epochMilliseconds }) => epochMilliseconds))
+      : []
+  })
+  if (new Set(times).size < leastRecords / 2 || times.length < leastRecords) return []
+  const steps = new Set(times.slice(1).map((time, index) => Math.sign(time - (times[index] ?? time))))
+  if (!steps.has(1)) return [`${field}, newest first`]
+  return steps.has(-1) ? [] : [`${field}, oldest first`]
+}

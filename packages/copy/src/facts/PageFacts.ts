@@ -1,0 +1,191 @@
+/** Facts about the size of pages (§8), about `count` (§2.5), and about what leads from one page to the next (§4.4). */
+import type { Lists } from "@payments/core"
+import { Effect } from "effect"
+import { type Ask, cursorOf, idsOf, itemsOf, notObserved, pageOf, pageWithCursor } from "./Ask.ts"
+import { type Fact, observed, records, type Rule, rule } from "./Fact.ts"
+
+/** Facts about the pages of a list. `pages` is the most pages to read in search of its end. */
+export const pageFacts = ({ limits }: Lists.AnyList, pages: number): ReadonlyArray<Fact> => [
+  {
+    name: "first-page",
+    section: "§4.4.1",
+    question: "What does a request without a cursor give?",
+    rule: rule("a request without a cursor gives the first page", "a page"),
+    observe: (ask) =>
+      Effect.map(
+        ask.send({}),
+        ({ page, status }) => observed(page === undefined ? "no page" : "a page", `status ${status}`)
+      )
+  },
+  nextPage,
+  endOfList(pages),
+  sameCursor,
+  {
+    name: "limit-1",
+    section: "§8",
+    question: "How many records does limit 1 give?",
+    rule: rule("a page has at most limit records", "obeyed"),
+    observe: (ask) => atMost(ask, 1)
+  },
+  {
+    name: "limit-100",
+    section: "§8",
+    question: "How many records does limit 100 give?",
+    rule: rule("limit 100 is accepted", "obeyed"),
+    observe: (ask) => atMost(ask, 100)
+  },
+  treatmentOf({
+    limit: 101,
+    valid: 100,
+    rule: rule("no page has more than 100 records", "refused", "another limit")
+  }),
+  treatmentOf({
+    limit: 0,
+    valid: 1,
+    ...(limits.minimum === undefined
+      ? {}
+      : { rule: rule("limit 0 is refused, or treated as another limit", "refused", "another limit") })
+  }),
+  treatmentOf({ limit: -1, valid: 1 }),
+  treatmentOf({ limit: 1000, valid: 100 }),
+  defaultSize(limits.default),
+  meaningOfCount
+]
+
+const atMost = (ask: Ask, limit: number): ReturnType<Fact["observe"]> =>
+  Effect.flatMap(pageOf(ask, { limit: String(limit) }), (answer) => {
+    const { length } = itemsOf(answer)
+    return length === 0
+      ? Effect.fail(notObserved("the list is empty"))
+      : Effect.succeed(observed(length <= limit ? "obeyed" : "more", records(length)))
+  })
+
+/** How a service treats a limit that the document does not allow. `valid` is the next one that it allows. */
+const treatmentOf = ({ limit, valid, ...stated }: {
+  readonly limit: number
+  readonly valid: number
+  readonly rule?: Rule
+}): Fact => ({
+  name: limit < 0 ? "limit-negative" : `limit-${limit}`,
+  section: "§8",
+  question: `Is limit ${limit} refused, obeyed, or treated as another limit?`,
+  ...stated,
+  observe: Effect.fnUntraced(function*(ask) {
+    // If the valid limit is refused as well, a refusal shows nothing about limits.
+    const page = yield* pageOf(ask, { limit: String(valid) })
+    if (itemsOf(page).length === 0) return yield* notObserved("the list is empty")
+    if (limit > valid && cursorOf(page) === null) return yield* notObserved(`the list has one page of ${valid}`)
+    const answer = yield* ask.send({ limit: String(limit) })
+    if (answer.page === undefined) {
+      return answer.status < 300
+        ? yield* notObserved("the answer is not JSON")
+        : observed("refused", `status ${answer.status}`)
+    }
+    const { length } = itemsOf(answer)
+    const isObeyed = limit > valid ? length > valid : length === 0
+    return observed(isObeyed ? "obeyed" : "another limit", records(length))
+  })
+})
+
+const defaultSize = (documented: number | undefined): Fact => ({
+  name: "default-limit",
+  section: "§8",
+  question: "How many records does a page have without a limit?",
+  ...(documented === undefined
+    ? {}
+    : { rule: rule(`without a limit, a page has ${documented} records`, String(documented)) }),
+  observe: (ask) =>
+    Effect.flatMap(pageOf(ask, {}), (answer) => {
+      const { length } = itemsOf(answer)
+      return cursorOf(answer) === null && (documented === undefined || length < documented)
+        ? Effect.fail(notObserved("the list is shorter"))
+        : Effect.succeed(observed(String(length), records(length)))
+    })
+})
+
+const nextPage: Fact = {
+  name: "next-page",
+  section: "§4.4.2",
+  question: "What does a cursor give, sent with the same limit?",
+  rule: rule("a string cursor, sent with the same limit, gives the next page", "other records"),
+  observe: Effect.fnUntraced(function*(ask) {
+    const { cursor, page } = yield* pageWithCursor(ask, "2")
+    const second = yield* ask.send({ limit: "2", cursor })
+    if (second.page === undefined) return observed("refused", `status ${second.status}`)
+    const before = new Set(idsOf(page))
+    const repeats = idsOf(second).filter((id) => before.has(id)).length
+    return repeats === 0
+      ? observed("other records", "other records")
+      : observed("repeated records", `${records(repeats)} of the previous page`)
+  })
+}
+
+const endOfList = (pages: number): Fact => ({
+  name: "end-of-list",
+  section: "§4.4.3",
+  question: "What ends the list?",
+  rule: rule("a null cursor ends the list", "a null cursor"),
+  observe: Effect.fnUntraced(function*(ask) {
+    const seen = new Set<string>()
+    let cursor: string | undefined
+    for (let page = 1; page <= pages; page++) {
+      const answer = yield* pageOf(ask, { limit: "100", ...(cursor === undefined ? {} : { cursor }) })
+      const next = cursorOf(answer)
+      if (next === null) return observed("a null cursor", `after ${page} ${page === 1 ? "page" : "pages"}`)
+      if (typeof next !== "string") return observed("no cursor", "a page without a cursor")
+      if (seen.has(next)) return observed("nothing", "an earlier cursor again")
+      seen.add(next)
+      cursor = next
+    }
+    return yield* notObserved(`the list has more pages than the ${pages} that were read`)
+  })
+})
+
+const sameCursor: Fact = {
+  name: "same-cursor",
+  section: "§4.4.4",
+  question: "Is an unchanged cursor accepted a second time?",
+  rule: rule("an unchanged cursor is accepted, also a second time", "accepted"),
+  observe: Effect.fnUntraced(function*(ask) {
+    const { cursor } = yield* pageWithCursor(ask, "2")
+    const once = yield* ask.send({ limit: "2", cursor })
+    const again = yield* ask.send({ limit: "2", cursor })
+    const refused = [once, again].find(({ page }) => page === undefined)
+    if (refused !== undefined) return observed("refused", `status ${refused.status}`)
+    if (JSON.stringify(idsOf(once)) !== JSON.stringify(idsOf(again))) {
+      return yield* notObserved("two answers differ; the list may have changed in between")
+    }
+    const encoded = encodeURIComponent(cursor) !== cursor
+    return observed(
+      "accepted",
+      `the same page twice; the cursor has ${encoded ? "characters" : "no character"} to percent-encode`
+    )
+  })
+}
+
+/** Two pages show what it counts: only one of the answers fits both. */
+const meaningOfCount: Fact = {
+  name: "count",
+  section: "§2.5",
+  question: "What does `count` count?",
+  observe: Effect.fnUntraced(function*(ask) {
+    const { cursor, page: first } = yield* pageWithCursor(ask, "2")
+    const second = yield* pageOf(ask, { limit: "2", cursor })
+    if (cursorOf(second) === null) return yield* notObserved("the list has two pages of 2")
+    const [one, two] = [countIn(first), countIn(second)]
+    if (one === undefined || two === undefined) return observed("no integer", "a page without an integer")
+    const answers = [
+      ["the page", one === itemsOf(first).length && two === itemsOf(second).length],
+      ["the list", one === two && one > itemsOf(first).length + itemsOf(second).length],
+      ["what follows the page", one - two === itemsOf(second).length]
+    ] as const
+    const [answer] = answers.find(([, fits]) => fits) ?? ["something else"]
+    return observed(
+      answer,
+      `${one} for ${records(itemsOf(first).length)}, then ${two} for ${records(itemsOf(second).length)}`
+    )
+  })
+}
+
+const countIn = ({ page }: { readonly page: Readonly<Record<string, unknown>> | undefined }): number | undefined =>
+  Number.isSafeInteger(page?.["count"]) ? Number(page?.["count"]) : undefined

@@ -1,0 +1,131 @@
+/**
+ * Observes facts until they are certain, within a number of requests. It only reads, one request after the other, and stores
+ * each observation before it sends the next request.
+ */
+import { Lists, type PaymentsConfig } from "@payments/core"
+import { DateTime, Duration, Effect, type FileSystem, type Path, Ref } from "effect"
+import { HttpClient } from "effect/http"
+import { type Ask, makeAsk, notObserved } from "./Ask.ts"
+import type { Fact } from "./Fact.ts"
+import {
+  evidenceIn,
+  type Evidences,
+  type FactsFileError,
+  lockFacts,
+  readFacts,
+  serviceId,
+  withEvidence,
+  writeFacts
+} from "./FactsFile.ts"
+import { add, judge, type Judgement } from "./Judgement.ts"
+import { factsOf } from "./Registry.ts"
+
+export interface ProbeOptions {
+  /** Where the observations are stored. */
+  readonly file: string
+  /** The most requests. */
+  readonly budget: number
+  /** The pause after each request; default 500 ms. */
+  readonly pause?: Duration.Duration | undefined
+  /** Gets the facts known so far after each observation. */
+  readonly onObserved?: (facts: ReadonlyArray<KnownFact>) => Effect.Effect<void>
+}
+
+/** A fact of one list, and how sure it is. */
+export interface KnownFact extends Judgement {
+  readonly list: Lists.ListName
+  readonly name: string
+  readonly section: string
+  readonly question: string
+  /** The last observation, or why there is none. */
+  readonly seen: string
+  /** The times of the first and the last observation. */
+  readonly firstAt: string | undefined
+  readonly lastAt: string | undefined
+}
+
+/** How many pages are read in search of the end of a list. */
+const pagesToEnd = 10
+
+/** How often one run observes a fact that does not become certain. */
+const triesOfOneRun = 4
+
+/** What a run has learned, and the requests that it has sent. */
+export interface Probed {
+  readonly facts: ReadonlyArray<KnownFact>
+  readonly requests: number
+}
+
+export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) => Effect.Effect<
+  Probed,
+  FactsFileError,
+  FileSystem.FileSystem | Path.Path | HttpClient.HttpClient
+> = Effect.fnUntraced(function*(config, options) {
+  const { budget, file, onObserved = () => Effect.void, pause = Duration.millis(500) } = options
+  const client = yield* HttpClient.HttpClient
+  const service = serviceId(config)
+  yield* lockFacts(file)
+  let facts = yield* readFacts(file, service)
+  const spent = yield* Ref.make(0)
+  const take = Effect.flatMap(
+    Ref.modify(spent, (requests) => [requests < budget, Math.min(requests + 1, budget)]),
+    (isLeft) => isLeft ? Effect.void : Effect.fail(notObserved(noneLeft))
+  )
+  const problems = new Map<string, string>()
+  const subjects = Lists.all.flatMap((list) => {
+    const ask = makeAsk({ client, config, list, pause, take })
+    return factsOf(list, pagesToEnd).map((fact): Subject => ({ ask, fact }))
+  })
+  const known = () => knownFacts(facts, (label, fact) => problems.get(`${label} ${fact}`))
+  // Observe every fact once before any fact a second time, so that the observations of a fact lie apart.
+  for (let round = 1; round <= triesOfOneRun && (yield* Ref.get(spent)) < budget; round++) {
+    for (const { ask, fact } of subjects) {
+      const { label } = ask.list
+      const before = evidenceIn(facts, label, fact.name)
+      if (round > 1 && judge(before).degree === "certain") continue
+      const key = `${label} ${fact.name}`
+      yield* fact.observe(ask).pipe(
+        Effect.matchEffect({
+          onFailure: ({ reason }) => Effect.sync(() => problems.set(key, reason)),
+          onSuccess: Effect.fnUntraced(function*({ answer, seen }) {
+            problems.delete(key)
+            const at = DateTime.formatIso(yield* DateTime.now)
+            facts = withEvidence(facts, label, fact.name, add(before, { answer, seen, at }))
+            yield* Effect.uninterruptible(writeFacts(file, service, facts))
+          })
+        })
+      )
+      yield* onObserved(known())
+    }
+  }
+  return { facts: known(), requests: yield* Ref.get(spent) }
+}, Effect.scoped)
+
+interface Subject {
+  readonly ask: Ask
+  readonly fact: Fact
+}
+
+const noneLeft = "the requests of this run are used up"
+
+/** Returns all facts, with what is stored about them. */
+export const knownFacts = (
+  facts: Evidences,
+  problemOf: (label: string, fact: string) => string | undefined = () => undefined
+): ReadonlyArray<KnownFact> =>
+  Lists.all.flatMap((list) =>
+    factsOf(list, pagesToEnd).map(({ name, question, section }): KnownFact => {
+      const evidence = evidenceIn(facts, list.label, name)
+      const last = evidence.observations.at(-1)
+      return {
+        list: list.name,
+        name,
+        section,
+        question,
+        ...judge(evidence),
+        seen: last?.seen ?? problemOf(list.label, name) ?? "not observed yet",
+        firstAt: evidence.observations.at(0)?.at,
+        lastAt: last?.at
+      }
+    })
+  )

@@ -1,0 +1,15 @@
+/** All facts of a list, in the order in which they are shown. A new fact is one entry. */
+import type { Lists } from "@payments/core"
+import type { Fact } from "./Fact.ts"
+import { filterFacts } from "./FilterFacts.ts"
+import { keyFacts } from "./KeyFacts.ts"
+import { orderFacts } from "./OrderFacts.ts"
+import { pageFacts } from "./PageFacts.ts"
+
+/** `pages` is the most pages to read in search of the end of the list. */
+export const factsOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Fact> => [
+  ...pageFacts(list, pages),
+  ...orderFacts(list),
+  ...keyFacts(list),
+  ...filterFacts(list)
+]

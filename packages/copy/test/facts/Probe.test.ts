@@ -1,0 +1,133 @@
+/** Probes sandboxes whose hidden rules are known, and services that contradict themselves, move, fail or end. */
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it } from "@effect/vitest"
+import type { Lists } from "@payments/core"
+import { layerHttpClient } from "@payments/core/node"
+import { Sandbox } from "@payments/sandbox"
+import { Duration, Effect, Fiber, FileSystem, Layer } from "effect"
+import { join } from "node:path"
+import { type KnownFact, knownFacts, probe, readFacts } from "../../src/facts.ts"
+
+const platform = Layer.merge(NodeServices.layer, layerHttpClient)
+
+interface Probed {
+  readonly facts: ReadonlyArray<KnownFact>
+  readonly requests: number
+  readonly file: string
+}
+
+const folder = Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
+
+/** Probes a sandbox with these options. */
+const probeSandbox = (options: Parameters<typeof Sandbox.layer>[0], budget = 2000) =>
+  Effect.gen(function*() {
+    const file = join(yield* folder, "facts.json")
+    const probed = yield* Sandbox.use(({ url }) =>
+      Effect.flatMap(Sandbox.config(url), (config) => probe(config, { file, budget, pause: Duration.zero }))
+    ).pipe(Effect.provide(Sandbox.layer(options)))
+    return { ...probed, file } satisfies Probed
+  })
+
+const factOf = ({ facts }: Pick<Probed, "facts">, name: string, list: Lists.ListName = "invoices") => {
+  const fact = facts.find((one) => one.name === name && one.list === list)
+  return fact === undefined ? undefined : [fact.degree, fact.answer]
+}
+
+describe("a probe", () => {
+  it.live.each<readonly [Parameters<typeof Sandbox.layer>[0], name: string, answer: string]>([
+    [{ count: "page" }, "count", "the page"],
+    [{ count: "total" }, "count", "the list"],
+    [{ count: "remaining" }, "count", "what follows the page"],
+    [{ order: "newest" }, "order", "createdAt, newest first"],
+    [{ order: "oldest" }, "order", "createdAt, oldest first"],
+    [{ order: "shuffled" }, "order", "no date"],
+    [{ cursors: "keyset" }, "cursor-limit", "a refusal"],
+    [{ faults: [{ fault: "ignoreFilter", field: "contract" }] }, "absent-contract", "everything"],
+    [{}, "absent-contract", "no record"],
+    [{}, "limit-101", "refused"],
+    [{}, "page-size", "the same records"]
+  ])("of a service with %j is certain that %s is: %s", ([options, name, answer]) =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(factOf(yield* probeSandbox(options), name), ["certain", answer])
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
+  it.live("stores what it has observed, and continues there within the next requests", () =>
+    Effect.gen(function*() {
+      const file = join(yield* folder, "facts.json")
+      yield* Sandbox.use(({ url }) =>
+        Effect.gen(function*() {
+          const config = yield* Sandbox.config(url)
+          const run = probe(config, { file, budget: 100, pause: Duration.zero })
+          const first = yield* run
+          assert.strictEqual(first.requests, 100)
+          const second = yield* run
+          const certain = (facts: ReadonlyArray<KnownFact>) => facts.filter(({ degree }) => degree === "certain").length
+          assert.isAbove(certain(second.facts), certain(first.facts))
+          assert.deepStrictEqual(certain(knownFacts(yield* readFacts(file, undefined))), certain(second.facts))
+        })
+      ).pipe(Effect.provide(Sandbox.layer({})))
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
+  it.live("refuses a file of another service, of a later version and with other content, and leaves it as it is", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const file = join(yield* folder, "facts.json")
+      for (
+        const [text, problem] of [
+          [`{"version":1,"service":"other","facts":{}}`, "another service"],
+          [`{"version":2,"service":"other","facts":{}}`, "later version"],
+          [`{"version":1,"serv`, "damaged"]
+        ] as const
+      ) {
+        yield* fs.writeFileString(file, text)
+        const error = yield* Effect.flip(
+          Sandbox.use(({ url }) =>
+            Effect.flatMap(Sandbox.config(url), (config) => probe(config, { file, budget: 5, pause: Duration.zero }))
+          ).pipe(Effect.provide(Sandbox.layer({ records: 0 })))
+        )
+        assert.strictEqual(error._tag, "FactsFileError")
+        assert.include("problem" in error ? String(error.problem) : "", problem)
+        assert.strictEqual(yield* fs.readFileString(file), text)
+      }
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
+  it.live.each<readonly [string, Parameters<typeof Sandbox.layer>[0]]>([
+    ["an empty list", { records: 0 }],
+    ["a list with one record", { records: 1 }],
+    ["a service that refuses every key", { faults: [{ fault: "status", status: 401 }] }],
+    ["a service that always fails", { faults: [{ fault: "status", status: 503 }] }]
+  ])("of %s is certain of nothing that it could not see", ([, options]) =>
+    Effect.gen(function*() {
+      const { facts } = yield* probeSandbox(options, 300)
+      for (const name of ["order", "count", "page-size", "limit-101", "filter-contract"]) {
+        const [degree] = factOf({ facts }, name) ?? []
+        assert.strictEqual(degree, "undecided", name)
+      }
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
+  it.live("stores no part of a record, a cursor or a key, and no address", () =>
+    Effect.gen(function*() {
+      const { file } = yield* probeSandbox({ faults: [{ fault: "ignoreFilter", share: 0.5 }] })
+      const text = yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.readFileString(file))
+      for (const secret of ["cus_", "con_", "payout-0", "sandbox_key", "127.0.0.1", "no-such-value"]) {
+        assert.notInclude(text, secret)
+      }
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
+  it.live("keeps what it has stored when it is interrupted", () =>
+    Effect.gen(function*() {
+      const file = join(yield* folder, "facts.json")
+      yield* Sandbox.use(({ url }) =>
+        Effect.gen(function*() {
+          const config = yield* Sandbox.config(url)
+          const fiber = yield* Effect.forkChild(probe(config, { file, budget: 500, pause: Duration.millis(1) }))
+          yield* Effect.sleep(Duration.millis(500))
+          yield* Fiber.interrupt(fiber)
+          assert.isAbove(
+            knownFacts(yield* readFacts(file, undefined)).filter(({ lastAt }) => lastAt !== undefined).length,
+            0
+          )
+        })
+      ).pipe(Effect.provide(Sandbox.layer({})))
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+})
