@@ -24,6 +24,8 @@ export interface Ask {
   readonly list: Lists.AnyList
   /** Sends a request with these parameters, by field name, and with the configured key, a wrong key or none. */
   readonly send: (parameters: Parameters, key?: "none" | "wrong") => Effect.Effect<Answer, NotObserved>
+  /** Returns the first answer to these parameters, so that facts share requests. Sends the request if there is none. */
+  readonly get: (parameters: Parameters) => Effect.Effect<Answer, NotObserved>
 }
 
 export interface AskOptions {
@@ -77,7 +79,15 @@ export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOpti
       Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" })
     )
   }
-  return { list, send }
+  const answers = new Map<string, Answer>()
+  const get: Ask["get"] = (parameters) => {
+    const key = JSON.stringify(parameters)
+    const known = answers.get(key)
+    return known === undefined
+      ? Effect.tap(send(parameters), (answer) => Effect.sync(() => answers.set(key, answer)))
+      : Effect.succeed(known)
+  }
+  return { list, send, get }
 }
 
 /** Reads the body as text. Fails if it has more than `maxBytes`. */
@@ -119,20 +129,43 @@ export const cursorOf = ({ headers, layout, page }: Answer): unknown =>
 
 export const idsOf = (answer: Answer): ReadonlyArray<unknown> => itemsOf(answer).map((item) => fieldOf(item, "id"))
 
-/** Requests a page. Without one, nothing can be observed. */
-export const pageOf = ({ send }: Ask, parameters: Parameters): Effect.Effect<Answer, NotObserved> =>
+/** Gets a page, which facts share unless `send` is given. Without one, nothing can be observed. */
+export const pageOf = (
+  ask: Ask,
+  parameters: Parameters,
+  by: "get" | "send" = "get"
+): Effect.Effect<Answer, NotObserved> =>
   Effect.filterOrFail(
-    send(parameters),
+    ask[by](parameters),
     ({ page }) => page !== undefined,
     ({ status }) =>
       new NotObserved({ reason: status < 300 ? "the answer is not JSON" : `the service answered ${status}` })
   )
 
-/** Requests a page, and returns it with its cursor. */
+/** Gets a page, and returns it with its cursor. */
 export const pageWithCursor = Effect.fnUntraced(function*(ask: Ask, limit: string) {
   const page = yield* pageOf(ask, { limit })
   const cursor = cursorOf(page)
   return typeof cursor === "string" ? { page, cursor } : yield* notObserved(`the list has one page of ${limit}`)
 })
+
+/**
+ * Observes something that rests on the first page of this size, and requests that page again afterwards. If it differs, the
+ * list has changed in between, and nothing was observed.
+ */
+export const whileUnchanged = <A>(
+  ask: Ask,
+  limit: string,
+  observe: (page: Answer) => Effect.Effect<A, NotObserved>
+): Effect.Effect<A, NotObserved> =>
+  Effect.gen(function*() {
+    const before = yield* pageOf(ask, { limit })
+    const result = yield* observe(before)
+    const after = yield* pageOf(ask, { limit }, "send")
+    return JSON.stringify([idsOf(before), before.page?.["count"]]) ===
+        JSON.stringify([idsOf(after), after.page?.["count"]])
+      ? result
+      : yield* notObserved("the list changed in between")
+  })
 
 export const notObserved = (reason: string): NotObserved => new NotObserved({ reason })

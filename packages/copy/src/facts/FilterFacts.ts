@@ -1,7 +1,7 @@
 /** Facts about filters (§4.1 to §4.3): whether a filter selects, and what it does with a value that no record has. */
 import { Lists } from "@payments/core"
 import { Effect } from "effect"
-import { type Ask, cursorOf, fieldOf, idsOf, itemsOf, notObserved, pageOf } from "./Ask.ts"
+import { type Ask, cursorOf, fieldOf, idsOf, itemsOf, notObserved, pageOf, whileUnchanged } from "./Ask.ts"
 import { type Fact, observed, rule } from "./Fact.ts"
 
 export const filterFacts = ({ filters, section }: Lists.AnyList): ReadonlyArray<Fact> =>
@@ -44,14 +44,16 @@ const absentValue = (section: string, field: string): Fact => ({
   section,
   question: `What does a ${field} give that no record has?`,
   observe: Effect.fnUntraced(function*(ask) {
-    const unfiltered = yield* pageOf(ask, { limit: "2" })
-    if (itemsOf(unfiltered).length === 0) return yield* notObserved("the list is empty")
-    const answer = yield* ask.send({ [field]: absent, limit: "2" })
+    if (itemsOf(yield* pageOf(ask, { limit: "2" })).length === 0) return yield* notObserved("the list is empty")
+    const answer = yield* ask.get({ [field]: absent, limit: "2" })
     if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
     if (itemsOf(answer).length === 0 && cursorOf(answer) === null) return observed("no record", "no record")
-    return JSON.stringify(idsOf(answer)) === JSON.stringify(idsOf(unfiltered))
-      ? observed("everything", "the same records as without the filter")
-      : observed("other records", "records without the value")
+    return yield* whileUnchanged(ask, "2", (unfiltered) =>
+      Effect.succeed(
+        JSON.stringify(idsOf(answer)) === JSON.stringify(idsOf(unfiltered))
+          ? observed("everything", "the same records as without the filter")
+          : observed("other records", "other records than without the filter")
+      ))
   })
 })
 

@@ -14,7 +14,7 @@ export const keyFacts = ({ label, merchantIdIn }: Lists.AnyList): ReadonlyArray<
     rule: rule("the configured key is accepted", "accepted"),
     observe: (ask) =>
       Effect.map(
-        ask.send({ limit: "1" }),
+        ask.get({ limit: "1" }),
         ({ status }) => observed(status >= 200 && status < 300 ? "accepted" : "refused", `status ${status}`)
       )
   },

@@ -1,7 +1,7 @@
 /** Facts about the order of a list and the effect of the page size on it. §4.4 leaves both open. */
 import { Lists, timestamp } from "@payments/core"
 import { Effect, Option } from "effect"
-import { type Ask, cursorOf, fieldOf, idsOf, itemsOf, notObserved, pageOf, pageWithCursor } from "./Ask.ts"
+import { cursorOf, fieldOf, idsOf, itemsOf, notObserved, pageOf, pageWithCursor, whileUnchanged } from "./Ask.ts"
 import { type Fact, observed } from "./Fact.ts"
 
 export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
@@ -10,7 +10,7 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
     section: "§4.4",
     question: "In which order are the records?",
     observe: (ask) =>
-      unmoved(ask, "100", (page) => {
+      whileUnchanged(ask, "100", (page) => {
         const items = itemsOf(page)
         const orders = Object.entries(Lists.dateFields(list)).flatMap(([field, kind]) =>
           kind === "dateTime" ? orderBy(field, items) : []
@@ -27,7 +27,7 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
     section: "§4.4",
     question: "Do pages of other sizes give the same records?",
     observe: (ask) =>
-      unmoved(
+      whileUnchanged(
         ask,
         "100",
         Effect.fnUntraced(function*(page) {
@@ -56,12 +56,12 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
     section: "§4.4.2",
     question: "What does a cursor give with another limit?",
     observe: (ask) =>
-      unmoved(
+      whileUnchanged(
         ask,
         "5",
         Effect.fnUntraced(function*(page) {
           const { cursor } = yield* pageWithCursor(ask, "2")
-          const answer = yield* ask.send({ limit: "3", cursor })
+          const answer = yield* ask.get({ limit: "3", cursor })
           if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
           return JSON.stringify(idsOf(answer)) === JSON.stringify(idsOf(page).slice(2))
             ? observed("the next records", "the next records, as many as the new limit")
@@ -74,21 +74,6 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
 /** Fewer records can be in an order by chance. */
 const leastRecords = 20
 const pagesOfEach = 2
-
-/** Reads the first page before and after the observation. If the list has changed in between, nothing was observed. */
-const unmoved = <A, E>(
-  ask: Ask,
-  limit: string,
-  observe: (page: Effect.Success<ReturnType<typeof pageOf>>) => Effect.Effect<A, E>
-) =>
-  Effect.gen(function*() {
-    const before = yield* pageOf(ask, { limit })
-    const result = yield* observe(before)
-    const after = yield* pageOf(ask, { limit })
-    return JSON.stringify(idsOf(before)) === JSON.stringify(idsOf(after))
-      ? result
-      : yield* notObserved("the list changed in between")
-  })
 
 const orderBy = (field: string, items: ReadonlyArray<unknown>): ReadonlyArray<string> => {
   const times = items.flatMap((item) => {

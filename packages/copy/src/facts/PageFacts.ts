@@ -1,7 +1,7 @@
 /** Facts about the size of pages (§8), about `count` (§2.5), and about what leads from one page to the next (§4.4). */
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
-import { type Ask, cursorOf, idsOf, itemsOf, notObserved, pageOf, pageWithCursor } from "./Ask.ts"
+import { type Ask, cursorOf, idsOf, itemsOf, notObserved, pageOf, pageWithCursor, whileUnchanged } from "./Ask.ts"
 import { type Fact, observed, records, type Rule, rule } from "./Fact.ts"
 
 /** Facts about the pages of a list. `pages` is the most pages to read in search of its end. */
@@ -13,7 +13,7 @@ export const pageFacts = ({ limits }: Lists.AnyList, pages: number): ReadonlyArr
     rule: rule("a request without a cursor gives the first page", "a page"),
     observe: (ask) =>
       Effect.map(
-        ask.send({}),
+        ask.get({}),
         ({ page, status }) => observed(page === undefined ? "no page" : "a page", `status ${status}`)
       )
   },
@@ -75,7 +75,7 @@ const treatmentOf = ({ limit, valid, ...stated }: {
     const page = yield* pageOf(ask, { limit: String(valid) })
     if (itemsOf(page).length === 0) return yield* notObserved("the list is empty")
     if (limit > valid && cursorOf(page) === null) return yield* notObserved(`the list has one page of ${valid}`)
-    const answer = yield* ask.send({ limit: String(limit) })
+    const answer = yield* ask.get({ limit: String(limit) })
     if (answer.page === undefined) {
       return answer.status < 300
         ? yield* notObserved("the answer is not JSON")
@@ -108,16 +108,21 @@ const nextPage: Fact = {
   section: "§4.4.2",
   question: "What does a cursor give, sent with the same limit?",
   rule: rule("a string cursor, sent with the same limit, gives the next page", "other records"),
-  observe: Effect.fnUntraced(function*(ask) {
-    const { cursor, page } = yield* pageWithCursor(ask, "2")
-    const second = yield* ask.send({ limit: "2", cursor })
-    if (second.page === undefined) return observed("refused", `status ${second.status}`)
-    const before = new Set(idsOf(page))
-    const repeats = idsOf(second).filter((id) => before.has(id)).length
-    return repeats === 0
-      ? observed("other records", "other records")
-      : observed("repeated records", `${records(repeats)} of the previous page`)
-  })
+  observe: (ask) =>
+    whileUnchanged(
+      ask,
+      "2",
+      Effect.fnUntraced(function*(page) {
+        const { cursor } = yield* pageWithCursor(ask, "2")
+        const second = yield* ask.get({ limit: "2", cursor })
+        if (second.page === undefined) return observed("refused", `status ${second.status}`)
+        const before = new Set(idsOf(page))
+        const repeats = idsOf(second).filter((id) => before.has(id)).length
+        return repeats === 0
+          ? observed("other records", "other records")
+          : observed("repeated records", `${records(repeats)} of the previous page`)
+      })
+    )
 }
 
 const endOfList = (pages: number): Fact => ({
@@ -148,7 +153,7 @@ const sameCursor: Fact = {
   rule: rule("an unchanged cursor is accepted, also a second time", "accepted"),
   observe: Effect.fnUntraced(function*(ask) {
     const { cursor } = yield* pageWithCursor(ask, "2")
-    const once = yield* ask.send({ limit: "2", cursor })
+    const once = yield* ask.get({ limit: "2", cursor })
     const again = yield* ask.send({ limit: "2", cursor })
     const refused = [once, again].find(({ page }) => page === undefined)
     if (refused !== undefined) return observed("refused", `status ${refused.status}`)
@@ -168,23 +173,26 @@ const meaningOfCount: Fact = {
   name: "count",
   section: "§2.5",
   question: "What does `count` count?",
-  observe: Effect.fnUntraced(function*(ask) {
-    const { cursor, page: first } = yield* pageWithCursor(ask, "2")
-    const second = yield* pageOf(ask, { limit: "2", cursor })
-    if (cursorOf(second) === null) return yield* notObserved("the list has two pages of 2")
-    const [one, two] = [countIn(first), countIn(second)]
-    if (one === undefined || two === undefined) return observed("no integer", "a page without an integer")
-    const answers = [
-      ["the page", one === itemsOf(first).length && two === itemsOf(second).length],
-      ["the list", one === two && one > itemsOf(first).length + itemsOf(second).length],
-      ["what follows the page", one - two === itemsOf(second).length]
-    ] as const
-    const [answer] = answers.find(([, fits]) => fits) ?? ["something else"]
-    return observed(
-      answer,
-      `${one} for ${records(itemsOf(first).length)}, then ${two} for ${records(itemsOf(second).length)}`
+  observe: (ask) =>
+    whileUnchanged(
+      ask,
+      "2",
+      Effect.fnUntraced(function*(first) {
+        const { cursor } = yield* pageWithCursor(ask, "2")
+        const second = yield* pageOf(ask, { limit: "2", cursor })
+        if (cursorOf(second) === null) return yield* notObserved("the list has two pages of 2")
+        const [one, two] = [countIn(first), countIn(second)]
+        if (one === undefined || two === undefined) return observed("no integer", "a page without an integer")
+        const [before, after] = [itemsOf(first).length, itemsOf(second).length]
+        const answers = [
+          ["the page", one === before && two === after],
+          ["the list", one === two && one > before + after],
+          ["what follows the page", one - two === after]
+        ] as const
+        const [answer] = answers.find(([, fits]) => fits) ?? ["something else"]
+        return observed(answer, `${one} for ${records(before)}, then ${two} for ${records(after)}`)
+      })
     )
-  })
 }
 
 const countIn = ({ page }: { readonly page: Readonly<Record<string, unknown>> | undefined }): number | undefined =>

@@ -45,7 +45,7 @@ export interface KnownFact extends Judgement {
 }
 
 /** How many pages are read in search of the end of a list. */
-const pagesToEnd = 10
+const pagesToEnd = 3
 
 /** How often one run observes a fact that does not become certain. */
 const triesOfOneRun = 4
@@ -72,14 +72,16 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
     (isLeft) => isLeft ? Effect.void : Effect.fail(notObserved(noneLeft))
   )
   const problems = new Map<string, string>()
-  const subjects = Lists.all.flatMap((list) => {
-    const ask = makeAsk({ client, config, list, pause, take })
-    return factsOf(list, pagesToEnd).map((fact): Subject => ({ ask, fact }))
-  })
+  /** The facts of one round share their requests. */
+  const subjects = () =>
+    Lists.all.flatMap((list) => {
+      const ask = makeAsk({ client, config, list, pause, take })
+      return factsOf(list, pagesToEnd).map((fact): Subject => ({ ask, fact }))
+    })
   const known = () => knownFacts(facts, (label, fact) => problems.get(`${label} ${fact}`))
   // Observe every fact once before any fact a second time, so that the observations of a fact lie apart.
   for (let round = 1; round <= triesOfOneRun && (yield* Ref.get(spent)) < budget; round++) {
-    for (const { ask, fact } of subjects) {
+    for (const { ask, fact } of subjects()) {
       const { label } = ask.list
       const before = evidenceIn(facts, label, fact.name)
       if (round > 1 && judge(before).degree === "certain") continue

@@ -200,9 +200,9 @@ describe("the conformance check", () => {
       "a string cursor, sent with the same limit, gives the next page",
       "an unchanged cursor is accepted, also a second time"
     ]],
-    // The check of §4.4.2 sends the first request with a cursor. The check of §4.4.3 sends none, because 3 records fit
-    // on one page. The check of §4.4.4 sends the second and third, with the same cursor.
-    ["is refused when it is sent again", { fault: "status", status: 400, pages: "later", list: "invoices", nth: 3 }, [
+    // The checks of §4.4.2 and §4.4.4 share the first request with a cursor. The check of §4.4.3 sends none, because 3
+    // records fit on one page. The check of §4.4.4 sends the second, with the same cursor.
+    ["is refused when it is sent again", { fault: "status", status: 400, pages: "later", list: "invoices", nth: 2 }, [
       "an unchanged cursor is accepted, also a second time"
     ]]
   ])("finds a cursor that %s", ([, fault, rules]) =>

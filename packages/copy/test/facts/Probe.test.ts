@@ -4,6 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import type { Lists } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { Sandbox } from "@payments/sandbox"
+import { diceOf, isLongRun, seed } from "@payments/testkit/Seed"
 import { Duration, Effect, Fiber, FileSystem, Layer } from "effect"
 import { join } from "node:path"
 import { type KnownFact, knownFacts, probe, readFacts } from "../../src/facts.ts"
@@ -49,6 +50,61 @@ describe("a probe", () => {
   ])("of a service with %j is certain that %s is: %s", ([options, name, answer]) =>
     Effect.gen(function*() {
       assert.deepStrictEqual(factOf(yield* probeSandbox(options), name), ["certain", answer])
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
+  it.live("of a quiet service is certain of nine facts in ten within 200 requests", () =>
+    Effect.gen(function*() {
+      const { facts, requests } = yield* probeSandbox({}, 200)
+      // One key cannot show whose records it reads.
+      const decidable = facts.filter(({ name }) => name !== "merchant")
+      const certain = decidable.filter(({ degree }) => degree === "certain")
+      assert.isAtMost(requests, 200)
+      assert.isAtLeast(
+        certain.length / decidable.length,
+        0.9,
+        decidable.filter((one) => !certain.includes(one)).map(({ list, name, seen }) => `${list} ${name}: ${seen}`)
+          .join("; ")
+      )
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
+  it.live(`is certain of no wrong answer, also while the lists change and requests fail (PAYMENTS_SEED=${seed})`, () =>
+    Effect.gen(function*() {
+      const dice = diceOf(seed, "probe")
+      for (let run = 0; run < (isLongRun ? 100 : 6); run++) {
+        const order = dice.pick(["newest", "oldest", "shuffled"] as const)
+        const count = dice.pick(["page", "total", "remaining"] as const)
+        const ignored = dice.pick(["contract", "reference", "customerDocumentNumber"])
+        const live = { speed: 20_000, appearPerHour: 600, changePerHour: 600, vanishPerHour: 300 }
+        const options = {
+          seed: dice.below(1000),
+          order,
+          count,
+          records: 400,
+          cursors: dice.pick(["keyset", "offset"] as const),
+          ...(dice.chance(0.5) ? { live } : {}),
+          faults: [
+            { fault: "ignoreFilter", field: ignored } as const,
+            ...(dice.chance(0.5) ? [{ fault: "status", status: dice.pick([429, 503]), rate: 0.1 } as const] : [])
+          ]
+        }
+        const truth: { readonly [name: string]: string } = {
+          order: { newest: "createdAt, newest first", oldest: "createdAt, oldest first", shuffled: "no date" }[order],
+          count: { page: "the page", total: "the list", remaining: "what follows the page" }[count],
+          [`filter-${ignored}`]: "not",
+          [`absent-${ignored}`]: "everything",
+          "next-page": "other records",
+          "page-size": "the same records",
+          "cursor-limit": "a refusal",
+          "limit-101": "refused",
+          "default-limit": "20"
+        }
+        const { facts } = yield* probeSandbox(options, 400)
+        for (const { answer, degree, list, name } of facts) {
+          const expected = list === "invoices" || !name.includes("-") ? truth[name] : undefined
+          if (degree !== "certain" || expected === undefined) continue
+          assert.strictEqual(answer, expected, `${list} ${name} with ${JSON.stringify(options)}`)
+        }
+      }
     }).pipe(Effect.scoped, Effect.provide(platform)))
 
   it.live("stores what it has observed, and continues there within the next requests", () =>
