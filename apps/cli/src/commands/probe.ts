@@ -55,12 +55,19 @@ export const probeCommand = <R>(
       yield* logLine(`Sending at most ${budget} requests, one at a time. They only read.`)
       let known: ReadonlyArray<KnownFact> = []
       const onObserved = (facts: ReadonlyArray<KnownFact>) => Effect.sync(() => void (known = facts))
-      const { facts } = yield* probe(settings, { file: to, budget, pause: pauseDuration, onObserved }).pipe(
-        Effect.onInterrupt(() => Effect.ignore(printFacts(known, format))),
-        Effect.provide(http),
-        Effect.catchTag("FactsFileError", fileProblem("--to"))
-      )
+      const { facts, requests: sent } = yield* probe(settings, { file: to, budget, pause: pauseDuration, onObserved })
+        .pipe(
+          Effect.onInterrupt(() => Effect.ignore(printFacts(known, format))),
+          Effect.provide(http),
+          Effect.catchTag("FactsFileError", fileProblem("--to"))
+        )
       yield* printFacts(facts, format)
+      const certain = facts.filter(({ degree }) => degree === "certain").length
+      yield* logLine(
+        `Sent ${sent} requests. ${certain} of ${facts.length} facts are certain.${
+          sent < budget ? "" : " Run again to continue."
+        }`
+      )
     })
   ).pipe(
     Command.withDescription(

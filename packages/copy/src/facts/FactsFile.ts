@@ -15,7 +15,11 @@ import type { Evidence } from "./Judgement.ts"
 const version = 1
 
 const Observed = Schema.Struct({ answer: Schema.String, seen: Schema.String, at: Schema.String })
-const Stored = Schema.Struct({ accepted: Schema.optionalKey(Schema.String), observations: Schema.Array(Observed) })
+const Stored = Schema.Struct({
+  accepted: Schema.optionalKey(Schema.String),
+  problem: Schema.optionalKey(Schema.String),
+  observations: Schema.Array(Observed)
+})
 const Text = Schema.fromJsonString(Schema.Struct({
   version: Schema.Int,
   service: Schema.String,

@@ -17,6 +17,8 @@ export interface Observation {
 export interface Evidence {
   /** The answer that was certain last. */
   readonly accepted?: string | undefined
+  /** Why the last attempt observed nothing. */
+  readonly problem?: string | undefined
   /** The last observations, oldest first. */
   readonly observations: ReadonlyArray<Observation>
 }

@@ -17,7 +17,7 @@ import {
   withEvidence,
   writeFacts
 } from "./FactsFile.ts"
-import { add, judge, type Judgement } from "./Judgement.ts"
+import { add, type Evidence, judge, type Judgement } from "./Judgement.ts"
 import { factsOf } from "./Registry.ts"
 
 export interface ProbeOptions {
@@ -71,37 +71,39 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
     Ref.modify(spent, (requests) => [requests < budget, Math.min(requests + 1, budget)]),
     (isLeft) => isLeft ? Effect.void : Effect.fail(notObserved(noneLeft))
   )
-  const problems = new Map<string, string>()
   /** The facts of one round share their requests. */
   const subjects = () =>
     Lists.all.flatMap((list) => {
       const ask = makeAsk({ client, config, list, pause, take })
       return factsOf(list, pagesToEnd).map((fact): Subject => ({ ask, fact }))
     })
-  const known = () => knownFacts(facts, (label, fact) => problems.get(`${label} ${fact}`))
   // Observe every fact once before any fact a second time, so that the observations of a fact lie apart.
-  for (let round = 1; round <= triesOfOneRun && (yield* Ref.get(spent)) < budget; round++) {
+  for (let round = 1; round <= triesOfOneRun; round++) {
     for (const { ask, fact } of subjects()) {
+      const now = yield* DateTime.now
+      if ((yield* Ref.get(spent)) === budget) break
       const { label } = ask.list
       const before = evidenceIn(facts, label, fact.name)
-      if (round > 1 && judge(before).degree === "certain") continue
-      const key = `${label} ${fact.name}`
-      yield* fact.observe(ask).pipe(
-        Effect.matchEffect({
-          onFailure: ({ reason }) => Effect.sync(() => problems.set(key, reason)),
-          onSuccess: Effect.fnUntraced(function*({ answer, seen }) {
-            problems.delete(key)
-            const at = DateTime.formatIso(yield* DateTime.now)
-            facts = withEvidence(facts, label, fact.name, add(before, { answer, seen, at }))
-            yield* Effect.uninterruptible(writeFacts(file, service, facts))
-          })
+      if (judge(before).degree === "certain" && (round > 1 || isRecent(before, now))) continue
+      const evidence = yield* fact.observe(ask).pipe(
+        Effect.match({
+          onFailure: ({ reason }): Evidence => reason === noneLeft ? before : { ...before, problem: reason },
+          onSuccess: ({ answer, seen }): Evidence => add(before, { answer, seen, at: DateTime.formatIso(now) })
         })
       )
-      yield* onObserved(known())
+      facts = withEvidence(facts, label, fact.name, evidence)
+      yield* Effect.uninterruptible(writeFacts(file, service, facts))
+      yield* onObserved(knownFacts(facts))
     }
   }
-  return { facts: known(), requests: yield* Ref.get(spent) }
+  return { facts: knownFacts(facts), requests: yield* Ref.get(spent) }
 }, Effect.scoped)
+
+/** After this time, a run observes a certain fact again. */
+const recent = Duration.days(1)
+
+const isRecent = ({ observations }: Evidence, now: DateTime.Utc): boolean =>
+  Date.parse(observations.at(-1)?.at ?? "") > DateTime.toEpochMillis(now) - Duration.toMillis(recent)
 
 interface Subject {
   readonly ask: Ask
@@ -111,10 +113,7 @@ interface Subject {
 const noneLeft = "the requests of this run are used up"
 
 /** Returns all facts, with what is stored about them. */
-export const knownFacts = (
-  facts: Evidences,
-  problemOf: (label: string, fact: string) => string | undefined = () => undefined
-): ReadonlyArray<KnownFact> =>
+export const knownFacts = (facts: Evidences): ReadonlyArray<KnownFact> =>
   Lists.all.flatMap((list) =>
     factsOf(list, pagesToEnd).map(({ name, question, section }): KnownFact => {
       const evidence = evidenceIn(facts, list.label, name)
@@ -125,7 +124,7 @@ export const knownFacts = (
         section,
         question,
         ...judge(evidence),
-        seen: last?.seen ?? problemOf(list.label, name) ?? "not observed yet",
+        seen: evidence.problem ?? last?.seen ?? "not observed yet",
         firstAt: evidence.observations.at(0)?.at,
         lastAt: last?.at
       }

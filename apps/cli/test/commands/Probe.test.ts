@@ -1,0 +1,57 @@
+/** `payments probe` and `payments facts`, run as the docs describe. */
+import { assert, describe, it } from "@effect/vitest"
+import { payments, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
+import { Effect } from "effect"
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+
+const rowsOf = (ndjson: string): ReadonlyArray<Record<string, unknown>> =>
+  ndjson.trimEnd().split("\n").map((line) => JSON.parse(line))
+
+describe("payments probe", () => {
+  it.live("learns facts within its requests, and payments facts shows them without a request", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv({ count: "total" })
+      const cwd = yield* temporaryFolder
+      const probed = yield* payments(["probe", "--pause", "1ms", "--budget", "500"], { env, cwd })
+      assert.strictEqual(probed.code, 0, probed.stderr)
+      assert.match(probed.stderr, /^Sending at most 500 requests/)
+      assert.match(probed.stderr, /Sent \d+ requests\. \d+ of \d+ facts are certain\.\n$/)
+      const count = rowsOf(probed.stdout).filter(({ fact }) => fact === "count")
+      assert.deepStrictEqual(count.map(({ answer, degree }) => [answer, degree]), [
+        ["the list", "certain"],
+        ["the list", "certain"],
+        ["the list", "certain"]
+      ])
+      // Without an address and a key, no request is possible.
+      const shown = yield* payments(["facts"], { env: {}, cwd })
+      assert.deepStrictEqual([shown.code, shown.stdout], [0, probed.stdout])
+    }).pipe(Effect.scoped))
+
+  it.live("continues in the next run if its requests are used up", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv()
+      const cwd = yield* temporaryFolder
+      const first = yield* payments(["probe", "--pause", "1ms", "--budget", "20"], { env, cwd })
+      assert.match(first.stderr, /Sent 20 requests\. 0 of \d+ facts are certain\. Run again to continue\.\n$/)
+      const second = yield* payments(["probe", "--pause", "1ms", "--budget", "20"], { env, cwd })
+      assert.match(second.stderr, /Sent 20 requests\. [1-9]\d* of \d+ facts are certain\./)
+    }).pipe(Effect.scoped))
+
+  it.live("leaves a file as it is that has no facts, and says so", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv()
+      const cwd = yield* temporaryFolder
+      const file = join(cwd, "other.json")
+      writeFileSync(file, "{}")
+      for (const [flag, command] of [["--to", "probe"], ["--from", "facts"]] as const) {
+        const { code, stderr, stdout } = yield* payments([command, flag, "other.json"], { env, cwd })
+        assert.deepStrictEqual([code, stdout], [2, ""])
+        assert.include(stderr, `${flag}: other.json is not a file of facts, or damaged.`)
+      }
+      assert.strictEqual(readFileSync(file, "utf8"), "{}")
+      const { code, stderr } = yield* payments(["probe", "--to", "missing/facts.json"], { env, cwd })
+      assert.strictEqual(code, 9)
+      assert.include(stderr, "--to: missing/facts.json cannot be")
+    }).pipe(Effect.scoped))
+})
