@@ -10,7 +10,6 @@ import {
   type ProgramError,
   requireOutput,
   setting,
-  textFlag,
   usage,
   wholeNumberFlag
 } from "@payments/program"
@@ -23,7 +22,11 @@ const defaultFile = "payments-facts.json"
 const requests = { default: 200, most: 100_000 } as const
 
 const fileFlag = (name: "from" | "to") =>
-  textFlag(name, "FILE", `the file with the observations; default ${defaultFile}`)
+  Flag.String(name).pipe(
+    Flag.withMetavar("FILE"),
+    Flag.withDefault(defaultFile),
+    Flag.withDescription(`the file with the observations; default ${defaultFile}`)
+  )
 
 /** Makes the command. `config` takes its settings from environment variables. */
 export const probeCommand = <R>(
@@ -45,7 +48,7 @@ export const probeCommand = <R>(
       ),
       format: rowFormatFlag
     },
-    Effect.fnUntraced(function*({ budget, format, pause, to = defaultFile }) {
+    Effect.fnUntraced(function*({ budget, format, pause, to }) {
       const { probe } = yield* Effect.promise(() => import("@payments/copy/facts"))
       const { pauseDuration, settings } = yield* checkAll({
         pauseDuration: setting({ name: "pause", text: pause }, undefined, duration),
@@ -84,7 +87,7 @@ export const probeCommand = <R>(
 export const factsCommand = Command.make(
   "facts",
   { from: fileFlag("from"), format: rowFormatFlag },
-  Effect.fnUntraced(function*({ format, from = defaultFile }) {
+  Effect.fnUntraced(function*({ format, from }) {
     const { knownFacts, readFacts } = yield* Effect.promise(() => import("@payments/copy/facts"))
     const facts = yield* Effect.catchTag(readFacts(from, undefined), "FactsFileError", fileProblem("--from"))
     yield* printFacts(knownFacts(facts), format)

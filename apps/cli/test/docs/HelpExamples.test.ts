@@ -22,7 +22,7 @@ const examplesOf = (command: Command.Command.Any): ReadonlyArray<string> => [
 ]
 
 /** Commands that end only when they are interrupted, or that pause between requests. */
-const isLong = /--follow|payments (sandbox|mcp|conformance)/
+const isLong = /--follow|payments (sandbox|mcp|conformance|probe)/
 
 /** Examples that need other data than this folder has, and what they then print. */
 const otherwise: { readonly [example: string]: string } = {
