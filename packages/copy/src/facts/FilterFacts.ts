@@ -25,14 +25,14 @@ const filtering = (section: string, field: string, filter: Lists.Filter): Fact =
   name: `filter-${field}`,
   section,
   question: `Does ${field} filter?`,
-  rule: rule(`${field} filters`, "exactly"),
+  rule: rule(`${field} filters`, "only matching records"),
   observe: Effect.fnUntraced(function*(ask) {
     const value = yield* valueOf(ask, field)
     const filtered = itemsOf(yield* pageOf(ask, { [field]: value, limit: "100" }))
     if (filtered.length === 0) return observed("no record", "no record, although one has the value")
     const matching = filtered.filter((item) => Lists.matches(filter, fieldOf(item, field), value)).length
     return observed(
-      matching === filtered.length ? "exactly" : "not",
+      matching === filtered.length ? "only matching records" : "other records too",
       `${matching} of ${filtered.length} with the value`
     )
   })

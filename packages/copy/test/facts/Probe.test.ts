@@ -90,7 +90,7 @@ describe("a probe", () => {
         const truth: { readonly [name: string]: string } = {
           order: { newest: "createdAt, newest first", oldest: "createdAt, oldest first", shuffled: "no date" }[order],
           count: { page: "the page", total: "the list", remaining: "what follows the page" }[count],
-          [`filter-${ignored}`]: "not",
+          [`filter-${ignored}`]: "other records too",
           [`absent-${ignored}`]: "everything",
           "next-page": "other records",
           "page-size": "the same records",
