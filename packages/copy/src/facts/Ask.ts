@@ -124,6 +124,13 @@ export const itemsOf = ({ layout, page }: Answer): ReadonlyArray<unknown> => {
 
 export const fieldOf = (item: unknown, field: string): unknown => isJsonObject(item) ? item[field] : undefined
 
+/** Returns the texts of the field that are not empty, by record. */
+export const fieldsOf = (answer: Answer, field: string): ReadonlyArray<string> =>
+  itemsOf(answer).flatMap((item) => {
+    const text = fieldOf(item, field)
+    return typeof text === "string" && text !== "" ? [text] : []
+  })
+
 export const cursorOf = ({ headers, layout, page }: Answer): unknown =>
   page === undefined ? undefined : Lists.cursorOf(layout, page, headers)
 

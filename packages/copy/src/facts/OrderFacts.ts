@@ -1,7 +1,17 @@
 /** Facts about the order of a list and the effect of the page size on it. §4.4 leaves both open. */
 import { Lists, timestamp } from "@payments/core"
 import { Effect, Option } from "effect"
-import { cursorOf, fieldOf, idsOf, itemsOf, notObserved, pageOf, pageWithCursor, whileUnchanged } from "./Ask.ts"
+import {
+  type Answer,
+  cursorOf,
+  fieldsOf,
+  idsOf,
+  itemsOf,
+  notObserved,
+  pageOf,
+  pageWithCursor,
+  whileUnchanged
+} from "./Ask.ts"
 import { type Fact, observed } from "./Fact.ts"
 
 export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
@@ -13,7 +23,7 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
       whileUnchanged(ask, "100", (page) => {
         const items = itemsOf(page)
         const orders = Object.entries(Lists.dateFields(list)).flatMap(([field, kind]) =>
-          kind === "dateTime" ? orderBy(field, items) : []
+          kind === "dateTime" ? orderBy(field, page) : []
         )
         if (items.length < leastRecords) return Effect.fail(notObserved(`fewer than ${leastRecords} records`))
         const [order] = orders
@@ -75,13 +85,10 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
 const leastRecords = 20
 const pagesOfEach = 2
 
-const orderBy = (field: string, items: ReadonlyArray<unknown>): ReadonlyArray<string> => {
-  const times = items.flatMap((item) => {
-    const value = fieldOf(item, field)
-    return typeof value === "string"
-      ? Option.toArray(Option.map(timestamp(value), ({ epochMilliseconds }) => epochMilliseconds))
-      : []
-  })
+const orderBy = (field: string, page: Answer): ReadonlyArray<string> => {
+  const times = fieldsOf(page, field).flatMap((text) =>
+    Option.toArray(Option.map(timestamp(text), ({ epochMilliseconds }) => epochMilliseconds))
+  )
   if (new Set(times).size < leastRecords / 2 || times.length < leastRecords) return []
   const steps = new Set(times.slice(1).map((time, index) => Math.sign(time - (times[index] ?? time))))
   if (!steps.has(1)) return [`${field}, newest first`]

@@ -1,7 +1,17 @@
 /** Facts about the size of pages (§8), about `count` (§2.5), and about what leads from one page to the next (§4.4). */
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
-import { type Ask, cursorOf, idsOf, itemsOf, notObserved, pageOf, pageWithCursor, whileUnchanged } from "./Ask.ts"
+import {
+  type Ask,
+  cursorOf,
+  fieldsOf,
+  idsOf,
+  itemsOf,
+  notObserved,
+  pageOf,
+  pageWithCursor,
+  whileUnchanged
+} from "./Ask.ts"
 import { type Fact, observed, records, type Rule, rule } from "./Fact.ts"
 
 /** Facts about the pages of a list. `pages` is the most pages to read in search of its end. */
@@ -141,6 +151,12 @@ const endOfList = (pages: number): Fact => ({
       if (seen.has(next)) return observed("nothing", "an earlier cursor again")
       seen.add(next)
       cursor = next
+    }
+    const [field] = Object.keys(ask.list.filters)
+    const [value] = field === undefined ? [] : fieldsOf(yield* pageOf(ask, { limit: "100" }), field)
+    if (field !== undefined && value !== undefined) {
+      const filtered = yield* pageOf(ask, { [field]: value, limit: "100" })
+      if (cursorOf(filtered) === null) return observed("a null cursor", `after one page, filtered by ${field}`)
     }
     return yield* notObserved(`the list has more pages than the ${pages} that were read`)
   })

@@ -45,6 +45,7 @@ describe("a probe", () => {
     [{ cursors: "keyset" }, "cursor-limit", "a refusal"],
     [{ faults: [{ fault: "ignoreFilter", field: "contract" }] }, "absent-contract", "everything"],
     [{}, "absent-contract", "no record"],
+    [{}, "end-of-list", "a null cursor"],
     [{}, "limit-101", "refused"],
     [{}, "page-size", "the same records"]
   ])("of a service with %j is certain that %s is: %s", ([options, name, answer]) =>
