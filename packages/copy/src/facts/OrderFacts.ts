@@ -18,7 +18,7 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
   {
     name: "order",
     section: "§4.4",
-    question: "In which order are the records?",
+    question: "In which order are the first 100 records?",
     observe: (ask) =>
       whileUnchanged(ask, "100", (page) => {
         const items = itemsOf(page)
