@@ -6,6 +6,14 @@ import { isJsonObject, Lists, PaymentsConfig } from "@payments/core"
 import { Data, type Duration, Effect, Redacted, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 
+/** What one observation has found. It has no part of a record, cursor or key. */
+export interface Observed {
+  /** A word such as `refused`, or a measured value such as `20`. */
+  readonly answer: string
+  /** The observation as a sentence. */
+  readonly seen: string
+}
+
 /** Why a fact could not be observed. It says nothing about the fact. */
 export class NotObserved extends Data.TaggedError("NotObserved")<{ readonly reason: string }> {}
 
@@ -22,6 +30,8 @@ export type Parameters = Readonly<Record<string, string>>
 /** Requests of one list. */
 export interface Ask {
   readonly list: Lists.AnyList
+  /** Requests of another list. */
+  readonly other?: Ask | undefined
   /** Sends a request with these parameters, by field name, and with the configured key, a wrong key or none. */
   readonly send: (parameters: Parameters, key?: "none" | "wrong") => Effect.Effect<Answer, NotObserved>
   /** Returns the first answer to these parameters, so that facts share requests. Sends the request if there is none. */
@@ -157,17 +167,18 @@ export const pageWithCursor = Effect.fnUntraced(function*(ask: Ask, limit: strin
 })
 
 /**
- * Observes something that rests on the first page of this size, and requests that page again afterwards. If it differs, the
- * list has changed in between, and nothing was observed.
+ * Observes something that rests on the first page of this size. An answer that a change of the list cannot explain is
+ * `evident`. For another answer, the page is requested again: if it differs, the list has changed, and nothing was observed.
  */
-export const whileUnchanged = <A>(
+export const whileUnchanged = (
   ask: Ask,
-  limit: string,
-  observe: (page: Answer) => Effect.Effect<A, NotObserved>
-): Effect.Effect<A, NotObserved> =>
+  { evident, limit }: { readonly limit: string; readonly evident: ReadonlyArray<string> },
+  observe: (page: Answer) => Effect.Effect<Observed, NotObserved>
+): Effect.Effect<Observed, NotObserved> =>
   Effect.gen(function*() {
     const before = yield* pageOf(ask, { limit })
     const result = yield* observe(before)
+    if (evident.includes(result.answer)) return result
     const after = yield* pageOf(ask, { limit }, "send")
     return JSON.stringify([idsOf(before), before.page?.["count"]]) ===
         JSON.stringify([idsOf(after), after.page?.["count"]])

@@ -1,14 +1,6 @@
 /** A question that the document leaves open or answers, and how it is observed. */
 import type { Effect } from "effect"
-import type { Ask, NotObserved } from "./Ask.ts"
-
-/** What one observation has found. It has no part of a record, cursor or key. */
-export interface Observed {
-  /** A word such as `refused`, or a measured value such as `20`. */
-  readonly answer: string
-  /** The observation as a sentence. */
-  readonly seen: string
-}
+import type { Ask, NotObserved, Observed } from "./Ask.ts"
 
 /** A fact about one list. */
 export interface Fact {

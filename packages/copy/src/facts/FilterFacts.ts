@@ -48,7 +48,7 @@ const absentValue = (section: string, field: string): Fact => ({
     const answer = yield* ask.get({ [field]: absent, limit: "2" })
     if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
     if (itemsOf(answer).length === 0 && cursorOf(answer) === null) return observed("no record", "no record")
-    return yield* whileUnchanged(ask, "2", (unfiltered) =>
+    return yield* whileUnchanged(ask, { limit: "2", evident: ["everything"] }, (unfiltered) =>
       Effect.succeed(
         JSON.stringify(idsOf(answer)) === JSON.stringify(idsOf(unfiltered))
           ? observed("everything", "the same records as without the filter")

@@ -20,16 +20,15 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
     section: "§4.4",
     question: "In which order are the first 100 records?",
     observe: (ask) =>
-      whileUnchanged(ask, "100", (page) => {
-        const items = itemsOf(page)
+      Effect.flatMap(pageOf(ask, { limit: "100" }), (page) => {
+        const { length } = itemsOf(page)
+        if (length < leastRecords) return Effect.fail(notObserved(`fewer than ${leastRecords} records`))
         const orders = Object.entries(Lists.dateFields(list)).flatMap(([field, kind]) =>
           kind === "dateTime" ? orderBy(field, page) : []
         )
-        if (items.length < leastRecords) return Effect.fail(notObserved(`fewer than ${leastRecords} records`))
-        const [order] = orders
         return orders.length > 1
           ? Effect.fail(notObserved(`several orders fit: ${orders.join("; ")}`))
-          : Effect.succeed(observed(order ?? "no date", `${items.length} records`))
+          : Effect.succeed(observed(orders[0] ?? "no date", `${length} records`))
       })
   },
   {
@@ -39,7 +38,7 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
     observe: (ask) =>
       whileUnchanged(
         ask,
-        "100",
+        { limit: "100", evident: ["the same records"] },
         Effect.fnUntraced(function*(page) {
           const ids = idsOf(page)
           if (ids.length < leastRecords) return yield* notObserved(`fewer than ${leastRecords} records`)
@@ -61,6 +60,10 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
         })
       )
   },
+  ...cursorFacts
+]
+
+const cursorFacts: ReadonlyArray<Fact> = [
   {
     name: "cursor-limit",
     section: "§4.4.2",
@@ -68,7 +71,7 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
     observe: (ask) =>
       whileUnchanged(
         ask,
-        "5",
+        { limit: "5", evident: ["the next records", "a refusal"] },
         Effect.fnUntraced(function*(page) {
           const { cursor } = yield* pageWithCursor(ask, "2")
           const answer = yield* ask.get({ limit: "3", cursor })
@@ -76,6 +79,25 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
           return JSON.stringify(idsOf(answer)) === JSON.stringify(idsOf(page).slice(2))
             ? observed("the next records", "the next records, as many as the new limit")
             : observed("other records", "not the next records")
+        })
+      )
+  },
+  {
+    name: "cursor-list",
+    section: "§4.4.4",
+    question: "What does a cursor of another list give?",
+    observe: (ask) =>
+      whileUnchanged(
+        ask,
+        { limit: "2", evident: ["the first page", "a refusal"] },
+        Effect.fnUntraced(function*(first) {
+          if (ask.other === undefined) return yield* notObserved("no other list is read")
+          const { cursor } = yield* pageWithCursor(ask.other, "2")
+          const answer = yield* ask.get({ limit: "2", cursor })
+          if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
+          return JSON.stringify(idsOf(answer)) === JSON.stringify(idsOf(first))
+            ? observed("the first page", "the records of the first page")
+            : observed("other records", "other records than those of the first page")
         })
       )
   }

@@ -58,8 +58,10 @@ export const pageFacts = ({ limits }: Lists.AnyList, pages: number): ReadonlyArr
   }),
   treatmentOf({ limit: -1, valid: 1 }),
   treatmentOf({ limit: 1000, valid: 100 }),
+  limitOfText,
   defaultSize(limits.default),
-  meaningOfCount
+  meaningOfCount,
+  unknownParameter
 ]
 
 const atMost = (ask: Ask, limit: number): ReturnType<Fact["observe"]> =>
@@ -97,6 +99,17 @@ const treatmentOf = ({ limit, valid, ...stated }: {
   })
 })
 
+const limitOfText: Fact = {
+  name: "limit-text",
+  section: "§8",
+  question: "Is a limit that is no number refused, or treated as another limit?",
+  observe: (ask) =>
+    Effect.flatMap(ask.get({ limit: "many" }), (answer) => {
+      if (answer.page !== undefined) return Effect.succeed(observed("another limit", records(itemsOf(answer).length)))
+      return Effect.map(pageOf(ask, {}), () => observed("refused", `status ${answer.status}`))
+    })
+}
+
 const defaultSize = (documented: number | undefined): Fact => ({
   name: "default-limit",
   section: "§8",
@@ -121,7 +134,7 @@ const nextPage: Fact = {
   observe: (ask) =>
     whileUnchanged(
       ask,
-      "2",
+      { limit: "2", evident: ["other records", "refused"] },
       Effect.fnUntraced(function*(page) {
         const { cursor } = yield* pageWithCursor(ask, "2")
         const second = yield* ask.get({ limit: "2", cursor })
@@ -192,7 +205,7 @@ const meaningOfCount: Fact = {
   observe: (ask) =>
     whileUnchanged(
       ask,
-      "2",
+      { limit: "2", evident: ["the page", "no integer"] },
       Effect.fnUntraced(function*(first) {
         const { cursor } = yield* pageWithCursor(ask, "2")
         const second = yield* pageOf(ask, { limit: "2", cursor })
@@ -208,6 +221,24 @@ const meaningOfCount: Fact = {
         const [answer] = answers.find(([, fits]) => fits) ?? ["something else"]
         return observed(answer, `${one} for ${records(before)}, then ${two} for ${records(after)}`)
       })
+    )
+}
+
+const unknownParameter: Fact = {
+  name: "unknown-parameter",
+  section: "§4",
+  question: "Is a parameter that the document does not name refused or ignored?",
+  observe: (ask) =>
+    whileUnchanged(
+      ask,
+      { limit: "2", evident: ["ignored", "refused"] },
+      (page) =>
+        Effect.map(ask.get({ limit: "2", noSuchParameter: "1" }), (answer) => {
+          if (answer.page === undefined) return observed("refused", `status ${answer.status}`)
+          return JSON.stringify(idsOf(answer)) === JSON.stringify(idsOf(page))
+            ? observed("ignored", "the same records as without it")
+            : observed("obeyed", "other records than without it")
+        })
     )
 }
 

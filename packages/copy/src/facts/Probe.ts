@@ -72,11 +72,12 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
     (isLeft) => isLeft ? Effect.void : Effect.fail(notObserved(noneLeft))
   )
   /** The facts of one round share their requests. */
-  const subjects = () =>
-    Lists.all.flatMap((list) => {
-      const ask = makeAsk({ client, config, list, pause, take })
-      return factsOf(list, pagesToEnd).map((fact): Subject => ({ ask, fact }))
-    })
+  const subjects = () => {
+    const asks = Lists.all.map((list) => makeAsk({ client, config, list, pause, take }))
+    return asks.flatMap((ask, index) =>
+      factsOf(ask.list, pagesToEnd).map((fact): Subject => ({ ask: { ...ask, other: asks.at(index - 1) }, fact }))
+    )
+  }
   // Observe every fact once before any fact a second time, so that the observations of a fact lie apart.
   for (let round = 1; round <= triesOfOneRun; round++) {
     for (const { ask, fact } of subjects()) {

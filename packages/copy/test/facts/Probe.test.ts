@@ -46,6 +46,9 @@ describe("a probe", () => {
     [{ faults: [{ fault: "ignoreFilter", field: "contract" }] }, "absent-contract", "everything"],
     [{}, "absent-contract", "no record"],
     [{}, "end-of-list", "a null cursor"],
+    [{}, "limit-text", "refused"],
+    [{}, "unknown-parameter", "ignored"],
+    [{}, "cursor-list", "a refusal"],
     [{}, "limit-101", "refused"],
     [{}, "page-size", "the same records"]
   ])("of a service with %j is certain that %s is: %s", ([options, name, answer]) =>
@@ -96,6 +99,9 @@ describe("a probe", () => {
           "next-page": "other records",
           "page-size": "the same records",
           "cursor-limit": "a refusal",
+          "cursor-list": "a refusal",
+          "limit-text": "refused",
+          "unknown-parameter": "ignored",
           "limit-101": "refused",
           "default-limit": "20"
         }
