@@ -52,7 +52,7 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
               if (typeof following !== "string") break
               cursor = following
             }
-            if (JSON.stringify(read) !== JSON.stringify(ids.slice(0, read.length))) {
+            if (read.length === 0 || JSON.stringify(read) !== JSON.stringify(ids.slice(0, read.length))) {
               return observed("other records", `limit ${limit} gives other records than limit 100`)
             }
           }
