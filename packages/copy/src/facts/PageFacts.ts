@@ -218,7 +218,11 @@ const meaningOfCount: Fact = {
           ["the list", one === two && one > before + after],
           ["what follows the page", one - two === after]
         ] as const
-        const [answer] = answers.find(([, fits]) => fits) ?? ["something else"]
+        const [answer] = answers.find(([, fits]) => fits) ?? []
+        if (answer === undefined) return yield* notObserved("it fits no explanation; the list may have changed")
+        // In a list that changes, other explanations can fit by chance.
+        const again = answer === "the page" ? second : yield* pageOf(ask, { limit: "2", cursor }, "send")
+        if (countIn(again) !== two) return yield* notObserved("the list changed in between")
         return observed(answer, `${one} for ${records(before)}, then ${two} for ${records(after)}`)
       })
     )
