@@ -1,5 +1,6 @@
 /** For tests: `PaymentsApi` over the records of a test, and the parts of the sandbox. */
 export * as Arbitraries from "./testing/Arbitraries.ts"
+export { Behaviour } from "./testing/Behaviour.ts"
 export { type BoundedMap, makeBoundedMap } from "./testing/BoundedMap.ts"
 export { catalogue, conditions, Fault, type FaultOf } from "./testing/Fault.ts"
 export { layerTest, type TestLists, type TestRecords } from "./testing/LayerTest.ts"

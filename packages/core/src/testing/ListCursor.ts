@@ -22,15 +22,18 @@ const reservedCharacters = "+/=&?#%~ ñ漢"
 
 /**
  * Returns the cursors of a list. Servers that give the numbers different meanings use different `kind`s: a cursor of
- * one kind is not valid for another. With `reserved`, cursors end in characters that a client must percent-encode.
+ * one kind is not valid for another. With `reserved`, cursors end in characters that a client must percent-encode. With
+ * `anyLimit`, a cursor is valid with any limit.
  */
 export const make = (
   list: string,
-  options: { readonly kind?: string; readonly reserved?: boolean } = {}
+  options: { readonly kind?: string; readonly reserved?: boolean; readonly anyLimit?: boolean } = {}
 ): ListCursors => {
   const end = options.reserved === true ? reservedCharacters : ""
   const bindingOf = ({ filters, limit }: ListRequest) =>
-    Hash.string(JSON.stringify([list, options.kind, limit, Object.entries(filters).toSorted()])) >>> 0
+    Hash.string(
+      JSON.stringify([list, options.kind, options.anyLimit === true ? 0 : limit, Object.entries(filters).toSorted()])
+    ) >>> 0
   return {
     encode: (request, numbers) => Base64Url.encode(JSON.stringify([bindingOf(request), ...numbers])) + end,
     decode: (request, cursor) => {

@@ -9,13 +9,17 @@ import {
   defaultInvoiceParameters,
   type InvoiceParameters,
   type ListName,
+  map,
   type PageLayout,
+  pageLimit,
   parameterName
 } from "../model/Lists.ts"
+import { type Behaviour, withBehaviour } from "./Behaviour.ts"
 import type { Fault } from "./Fault.ts"
 import { type InjectedRequest, makeInjector } from "./FaultInjector.ts"
 import { limitOf, type ListAnswer, type ListServers, renderPage } from "./ListServer.ts"
 import { json, type Reply } from "./Reply.ts"
+import { errorBody } from "./ReplyFaults.ts"
 
 /** The lists, and behaviour that the document does not specify. */
 export interface ListServiceOptions {
@@ -27,6 +31,8 @@ export interface ListServiceOptions {
   readonly assumedLimit?: number | undefined
   /** The names of the invoice list's parameters (§4.3); default the field names. */
   readonly invoiceParameters?: Partial<InvoiceParameters> | undefined
+  /** What the service does where the document is silent. */
+  readonly behaviour?: Behaviour | undefined
   /** The faults. */
   readonly faults?: ReadonlyArray<Fault> | undefined
   /** The seed of faults with a `rate`; default 1. */
@@ -67,32 +73,42 @@ export interface ListService {
 
 /** Returns a service over the lists. `now` is the time at which the faults start. */
 export const makeListService = (options: ListServiceOptions, now: number): ListService => {
+  const { behaviour = {} } = options
   let faults = options.faults ?? []
   const seed = options.seed ?? 1
   let inject = makeInjector(faults, seed, now)
   const byPath = new Map<string, AnyList>(all.map((list) => [list.path, list]))
   const names = { ...defaultInvoiceParameters, ...options.invoiceParameters }
+  const servers = map((list) => withBehaviour(list, behaviour, options.servers[list.name]))
   /** Returns the parsed request for a page, or the answer that refuses the request. */
   const route = (request: ServiceRequest): InjectedRequest | ServiceAnswer => {
     const [path = "", query = ""] = split(request.target)
     const list = byPath.get(path)
     const refuse = (code: string, status: number): ServiceAnswer => ({
-      reply: json(JSON.stringify({ code }), status),
+      reply: refusal(behaviour, code, status),
       list: list?.name,
       faults: []
     })
-    if (list === undefined) return refuse("NOT_FOUND", 404)
+    if (list === undefined) return refuse("NOT_FOUND", behaviour.unknownPath ?? 404)
     if ((request.method ?? "GET") !== "GET") {
       const { reply, ...refused } = refuse("METHOD_NOT_ALLOWED", 405)
       return { ...refused, reply: { ...reply, headers: { ...reply.headers, allow: "GET" } } }
     }
     const key = keyOf(request)
-    if (!options.accepts(key)) return refuse("UNAUTHORIZED", 401)
-    const given = parametersOf(query, list, names)
+    if (!options.accepts(key)) {
+      return refuse("UNAUTHORIZED", (key === "" ? behaviour.missingKey : behaviour.wrongKey) ?? 401)
+    }
+    const given = parametersOf(query, list, names, behaviour)
     if (given === undefined) return refuse("INVALID_PARAMETER", 400)
     const { cursor, limit: limitText, ...filters } = given
-    const limit = limitOf(limitText, list.limits.default ?? options.assumedLimit ?? 20)
+    const limit = chosenLimit(behaviour, limitText, list.limits.default ?? options.assumedLimit ?? 20)
     if (limit === undefined) return refuse("INVALID_LIMIT", 400)
+    if (
+      behaviour.absentValue === "refuse" && Object.entries(filters).some(([field, value]) => {
+        const found = servers[list.name]({ filters: { [field]: value }, limit: 1, cursor: undefined })
+        return found._tag === "Page" && found.items.length === 0
+      })
+    ) return refuse("UNKNOWN_VALUE", 400)
     return { list: list.name, request: { filters, limit, cursor }, now: request.now, query, key }
   }
   return {
@@ -100,7 +116,7 @@ export const makeListService = (options: ListServiceOptions, now: number): ListS
       const routed = route(request)
       if ("reply" in routed) return routed
       const { page } = byName[routed.list]
-      const { applied, reply } = inject(routed, options.servers[routed.list], (found) => render(page, found))
+      const { applied, reply } = inject(routed, servers[routed.list], (found) => render(page, found, behaviour))
       return { reply, list: routed.list, faults: applied }
     },
     setFaults: (next, since) => {
@@ -119,24 +135,43 @@ const split = (target: string): ReadonlyArray<string> => {
   return at === -1 ? [target] : [target.slice(0, at), target.slice(at + 1)]
 }
 
-const render = (layout: PageLayout, answer: ListAnswer): Reply =>
-  answer._tag === "Page" ? renderPage(layout, answer) : json(`{"code":"INVALID_CURSOR"}`, 400)
+const render = (layout: PageLayout, answer: ListAnswer, behaviour: Behaviour): Reply =>
+  answer._tag === "Page" ? renderPage(layout, answer) : refusal(behaviour, "INVALID_CURSOR", 400)
+
+const refusal = ({ errors }: Behaviour, code: string, status: number): Reply =>
+  errors === undefined ? json(JSON.stringify({ code }), status) : errorBody(errors, status, "")
+
+/** Returns the limit that applies, or undefined if the request is refused. */
+const chosenLimit = (behaviour: Behaviour, text: string | undefined, unset: number): number | undefined => {
+  const allowed = limitOf(text, unset)
+  if (allowed !== undefined || text === undefined) return allowed
+  const limit = text === "" ? Number.NaN : Number(text)
+  if (!Number.isInteger(limit)) return behaviour.textLimit === "default" ? unset : undefined
+  if (limit > pageLimit.maximum) {
+    return behaviour.largeLimit === "obey" ? limit : behaviour.largeLimit === "clamp" ? pageLimit.maximum : undefined
+  }
+  return behaviour.smallLimit === "default" ? unset : behaviour.smallLimit === "clamp" ? 1 : undefined
+}
 
 /**
- * Returns the parameters by field name, or undefined if one repeats. Ignores unknown parameters, which the document
- * does not forbid.
+ * Returns the parameters by field name, or undefined if one repeats, or if it is unknown and the service refuses such
+ * parameters. The document does not forbid them.
  */
 const parametersOf = (
   query: string,
   list: AnyList,
-  invoiceNames: Readonly<Record<string, string>>
+  invoiceNames: Readonly<Record<string, string>>,
+  { unknownParameter }: Behaviour
 ): Record<string, string> | undefined => {
   const sent = new URLSearchParams(query)
   const found: Record<string, string> = {}
+  let known = 0
   for (const field of [...Object.keys(list.filters), "limit", "cursor"]) {
     const [value, ...more] = sent.getAll(parameterName(list, field, invoiceNames))
     if (more.length > 0) return undefined
-    if (value !== undefined) found[field] = value
+    if (value === undefined) continue
+    found[field] = value
+    known++
   }
-  return found
+  return unknownParameter === "refuse" && sent.size > known ? undefined : found
 }

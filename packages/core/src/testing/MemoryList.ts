@@ -18,6 +18,8 @@ export interface MemoryRecords {
 export interface MemoryListOptions {
   /** Whether cursors end in characters that a client must percent-encode. */
   readonly reservedCursors?: boolean | undefined
+  /** Whether a cursor is valid with any limit. */
+  readonly anyLimit?: boolean | undefined
 }
 
 /** Returns the records of a list, from objects or JSON texts. */
@@ -34,7 +36,10 @@ export const recordsOf = (records: ReadonlyArray<object | string> = []): MemoryR
  * cursor is valid only with its list, filters and limit.
  */
 export const serve = (list: AnyList, records: MemoryRecords, options: MemoryListOptions = {}): ListServer => {
-  const cursors = ListCursor.make(list.name, { reserved: options.reservedCursors === true })
+  const cursors = ListCursor.make(list.name, {
+    reserved: options.reservedCursors === true,
+    anyLimit: options.anyLimit === true
+  })
   const filters: { readonly [field: string]: Filter | undefined } = list.filters
   const indexes = new Map<string, FieldIndex>()
   const indexOf = (field: string): FieldIndex => {

@@ -85,7 +85,7 @@ export const replyBehaviours: Behaviours = {
  * Returns an error answer. The document specifies no shape (§7), so there are five. Each repeats the query, as real
  * services do.
  */
-const errorBody = (shape: NonNullable<FaultOf<"status">["shape"]>, status: number, query: string): Reply => {
+export const errorBody = (shape: NonNullable<FaultOf<"status">["shape"]>, status: number, query: string): Reply => {
   const code = `STATUS_${status}`
   const detail = `cannot answer ${query}`
   // These statuses have no body (RFC 9110 §15.3.5, §15.3.6, §15.4.5).

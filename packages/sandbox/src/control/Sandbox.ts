@@ -4,6 +4,7 @@
  */
 import { Lists, PaymentsConfig, PaymentsContract } from "@payments/core"
 import {
+  type Behaviour,
   type Fault,
   layerClient,
   type ListServer,
@@ -41,6 +42,8 @@ export interface SandboxOptions extends Omit<World.WorldOptions, "live"> {
   readonly assumedLimit?: number | undefined
   /** The parameter names of the invoice list (§4.3); default: the field names. */
   readonly invoiceParameters?: Partial<Lists.InvoiceParameters> | undefined
+  /** What the service does where the document is silent. */
+  readonly behaviour?: Behaviour | undefined
   /** The faults, which apply from the start. */
   readonly faults?: ReadonlyArray<Fault> | undefined
 }
@@ -135,10 +138,11 @@ const makeService = (options: SandboxOptions, now: number): SandboxService => {
   const start = performance.now()
   let advancedMs = 0
   const virtualNow = () => (performance.now() - start) * speed + advancedMs
+  const anyLimit = options.behaviour?.cursorLimit === "obey"
   const world = options.lists === undefined
-    ? World.make({ ...options, live: live === undefined ? undefined : { ...live, now: virtualNow } })
+    ? World.make({ ...options, anyLimit, live: live === undefined ? undefined : { ...live, now: virtualNow } })
     : undefined
-  const servers = world?.servers ?? serversOf(options.lists ?? {}, options)
+  const servers = world?.servers ?? serversOf(options.lists ?? {}, { ...options, anyLimit })
   const service = makeListService({ ...options, servers, accepts }, now)
   return {
     service: { ...service, answer: (request) => answerOpenApi(request) ?? service.answer(request) },

@@ -27,6 +27,8 @@ export interface ListOptions {
   readonly count?: "page" | "total" | "remaining" | undefined
   /** Whether cursors end in characters that a client must percent-encode. */
   readonly reservedCursors?: boolean | undefined
+  /** Whether a cursor is valid with any limit. */
+  readonly anyLimit?: boolean | undefined
 }
 
 /** What a cursor refers to. */
@@ -47,7 +49,11 @@ export const serve = (list: GeneratedList, options: ListOptions, now: () => numb
   // In a fixed list, both kinds of cursor lead to the same page. It is found from the last record, without skipping
   // records.
   const byOffset = kind === "offset" && !lifecycle.isFixed
-  const cursors = ListCursor.make(list.list, { kind, reserved: options.reservedCursors === true })
+  const cursors = ListCursor.make(list.list, {
+    kind,
+    reserved: options.reservedCursors === true,
+    anyLimit: options.anyLimit === true
+  })
   const totals = makeBoundedMap<string, number>(maxTotals)
 
   const countAll = (reading: Reading, filters: ListServer.ListRequest["filters"]): number => {

@@ -1,0 +1,127 @@
+/**
+ * What a service does where its document is silent, as data. The first value of each choice is what the sandbox does by
+ * default. Records and cursors are the subject of the wrappers here; `ListService.ts` applies the other choices.
+ */
+import { Schema } from "effect"
+import { type AnyList, matches } from "../model/Lists.ts"
+import { makeBoundedMap } from "./BoundedMap.ts"
+import type { ListAnswer, ListPage, ListRequest, ListServer } from "./ListServer.ts"
+
+const choice = <const Values extends ReadonlyArray<string | number>>(values: Values, description: string) =>
+  Schema.optionalKey(Schema.Literals(values).annotate({ description }))
+
+/** The choices. A new one is one entry, and the code that obeys it. */
+export const Behaviour = Schema.Struct({
+  largeLimit: choice(["refuse", "clamp", "obey"], "a limit over 100: refused, treated as 100, or obeyed"),
+  smallLimit: choice(["refuse", "clamp", "default"], "limit 0 or less: refused, treated as 1, or as no limit"),
+  textLimit: choice(["refuse", "default"], "a limit that is no number: refused, or treated as no limit"),
+  unknownParameter: choice(["ignore", "refuse"], "a parameter that the document does not name"),
+  missingKey: choice([401, 403, 400], "the status of a request without a key"),
+  wrongKey: choice([401, 403], "the status of a request with a wrong key"),
+  unknownPath: choice([404, 400, 403, 405], "the status of a path that the service does not have"),
+  errors: choice(["code", "nested", "list", "problem", "text"], "the shape of error bodies"),
+  cursorLimit: choice(
+    ["refuse", "obey", "keep"],
+    "a cursor with another limit: refused, obeyed, or the first one applies"
+  ),
+  cursorFilters: choice(["refuse", "keep"], "a cursor with other filters: refused, or the first ones still apply"),
+  invalidCursor: choice(["refuse", "first page"], "a cursor that the service did not issue for the request"),
+  absentValue: choice(["nothing", "everything", "refuse"], "a filter with a value that no record has"),
+  filterMatch: choice(["exact", "prefix"], "whether a filter also selects values that begin with its text"),
+  hiddenStatus: Schema.optionalKey(
+    Schema.String.annotate({ description: "records with this status appear only if a filter is given" })
+  )
+})
+
+/** The choices of a service. */
+export type Behaviour = typeof Behaviour.Type
+
+/** Wraps the server of a list so that its filters and cursors behave as chosen. */
+export const withBehaviour = (list: AnyList, behaviour: Behaviour, server: ListServer): ListServer => {
+  const { absentValue, filterMatch, hiddenStatus } = behaviour
+  const chosen = [
+    filterMatch === "prefix" ? byPrefix(list) : undefined,
+    absentValue === "everything" ? ignoringAbsentValues : undefined,
+    hiddenStatus === undefined ? undefined : hiding(hiddenStatus),
+    keepingRequests(behaviour)
+  ]
+  return chosen.reduce((wrapped, wrap) => wrap?.(wrapped) ?? wrapped, server)
+}
+
+/** The number of cursors whose requests are remembered. */
+const mostCursors = 10_000
+
+/** Remembers for which request each cursor was issued. */
+const keepingRequests =
+  ({ cursorFilters, cursorLimit, invalidCursor }: Behaviour) => (server: ListServer): ListServer => {
+    const requests = makeBoundedMap<string, ListRequest>(mostCursors)
+    const kept = (request: ListRequest): ListRequest => {
+      const first = request.cursor === undefined ? undefined : requests.get(request.cursor)
+      return first === undefined ? request : {
+        ...request,
+        filters: cursorFilters === "keep" ? first.filters : request.filters,
+        limit: cursorLimit === "keep" ? first.limit : request.limit
+      }
+    }
+    return (request) => {
+      const known = kept(request)
+      const answer = server(known)
+      if (answer._tag === "CursorRefused" && invalidCursor === "first page") {
+        return server({ ...request, cursor: undefined })
+      }
+      if (answer._tag === "Page" && answer.next !== null) requests.set(answer.next, known)
+      return answer
+    }
+  }
+
+const hiding = (status: string) => (server: ListServer): ListServer => (request) => {
+  const answer = server(request)
+  if (answer._tag !== "Page" || Object.keys(request.filters).length > 0) return answer
+  return { ...answer, items: answer.items.filter((text) => memberOf(text, "status") !== status) }
+}
+
+const ignoringAbsentValues = (server: ListServer): ListServer => (request) => {
+  const filters = Object.fromEntries(
+    Object.entries(request.filters).filter(([field, value]) => {
+      const answer = server({ filters: { [field]: value }, limit: 1, cursor: undefined })
+      return answer._tag === "Page" && answer.items.length > 0
+    })
+  )
+  return server({ ...request, filters })
+}
+
+/** The most records that a filter by prefix reads. */
+const mostRecords = 10_000
+
+const byPrefix = (list: AnyList) => (server: ListServer): ListServer => (request): ListAnswer => {
+  const wanted = Object.entries(request.filters)
+  if (wanted.length === 0) return server(request)
+  const found = allRecords(server).filter((text) =>
+    wanted.every(([field, value]) => {
+      const member = memberOf(text, field)
+      const filter = Object.entries(list.filters).find(([name]) => name === field)?.[1]
+      return typeof member === "string" &&
+        (member.startsWith(value) || filter !== undefined && matches(filter, member, value))
+    })
+  )
+  const from = request.cursor === undefined ? 0 : Number(/^prefix-(\d+)$/.exec(request.cursor)?.[1])
+  if (Number.isNaN(from)) return { _tag: "CursorRefused" }
+  const items = found.slice(from, from + request.limit)
+  const end = from + items.length
+  return { _tag: "Page", items, next: end < found.length ? `prefix-${end}` : null, count: items.length }
+}
+
+const allRecords = (server: ListServer): ReadonlyArray<string> => {
+  const texts: Array<string> = []
+  let request: ListRequest | undefined = { filters: {}, limit: 100, cursor: undefined }
+  while (request !== undefined && texts.length < mostRecords) {
+    const page: ListPage | undefined = pageOf(server(request))
+    texts.push(...page?.items ?? [])
+    request = page?.next == null ? undefined : { ...request, cursor: page.next }
+  }
+  return texts
+}
+
+const pageOf = (answer: ListAnswer): ListPage | undefined => answer._tag === "Page" ? answer : undefined
+
+const memberOf = (text: string, name: string): unknown => (JSON.parse(text) as Record<string, unknown>)[name] // a record
