@@ -3,7 +3,7 @@
  * so that a refusal is an observation.
  */
 import { isJsonObject, Lists, PaymentsConfig } from "@payments/core"
-import { Data, type Duration, Effect, Redacted, Stream } from "effect"
+import { Data, DateTime, type Duration, Effect, Redacted, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 
 /** What one observation has found. It has no part of a record, cursor or key. */
@@ -22,20 +22,38 @@ export interface Answer {
   readonly status: number
   readonly page: Readonly<Record<string, unknown>> | undefined
   readonly headers: Readonly<Record<string, string | undefined>>
+  /** The names of the members of the body, also of an error, with those of embedded objects after a dot. */
+  readonly members: ReadonlyArray<string>
+  /** When the request was sent and when the answer was complete, in milliseconds since the epoch. */
+  readonly between: readonly [sent: number, received: number]
   readonly layout: Lists.PageLayout
 }
 
 export type Parameters = Readonly<Record<string, string>>
+
+/** What a request has instead of the usual. */
+export interface Unusual {
+  /** By default the configured key. */
+  readonly key?: "none" | "wrong"
+  /** A segment after the path of the list. */
+  readonly below?: string
+  /** Further headers. */
+  readonly headers?: Parameters
+  /** Parameters by their names in the query, not by field name. */
+  readonly named?: Parameters
+}
 
 /** Requests of one list. */
 export interface Ask {
   readonly list: Lists.AnyList
   /** Requests of another list. */
   readonly other?: Ask | undefined
-  /** Sends a request with these parameters, by field name, and with the configured key, a wrong key or none. */
-  readonly send: (parameters: Parameters, key?: "none" | "wrong") => Effect.Effect<Answer, NotObserved>
-  /** Returns the first answer to these parameters, so that facts share requests. Sends the request if there is none. */
-  readonly get: (parameters: Parameters) => Effect.Effect<Answer, NotObserved>
+  /** The name of a parameter in the query. */
+  readonly nameOf: (field: string) => string
+  /** Sends a request with these parameters, by field name. */
+  readonly send: (parameters: Parameters, unusual?: Unusual) => Effect.Effect<Answer, NotObserved>
+  /** Returns the first answer to such a request, so that facts share requests. Sends the request if there is none. */
+  readonly get: (parameters: Parameters, unusual?: Unusual) => Effect.Effect<Answer, NotObserved>
 }
 
 export interface AskOptions {
@@ -54,24 +72,33 @@ export interface AskOptions {
 export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOptions): Ask => {
   const address = PaymentsConfig.addressOf(config, list)
   const configuredKey = PaymentsConfig.keysOf(config)[list.baseAddress]
-  const send: Ask["send"] = (parameters, key) => {
-    const request = HttpClientRequest.get(address, {
+  const nameOf = (field: string) => Lists.parameterName(list, field, config.invoiceParameters)
+  const send: Ask["send"] = (parameters, { below, headers: more = {}, key, named = {} } = {}) => {
+    const query = Object.entries(parameters).map(([field, value]) => [nameOf(field), value] as const)
+    const request = HttpClientRequest.get(below === undefined ? address : `${address}/${below}`, {
       acceptJson: true,
-      urlParams: Object.entries(parameters).map(([field, value]) =>
-        [Lists.parameterName(list, field, config.invoiceParameters), Redacted.make(value)] as const
-      )
+      urlParams: [...query, ...Object.entries(named)].map(([name, value]) => [name, Redacted.make(value)] as const),
+      headers: more
     })
     const sentKey = key === "wrong" ? Redacted.make("wrong-key") : configuredKey
+    const isAnswer = ({ status }: Answer) =>
+      status >= 200 && status < 300 || status >= 400 && status < 500 && status !== 429 ||
+      status === 304 && more["if-none-match"] !== undefined
     return take.pipe(
-      Effect.andThen(client.execute(key === "none" ? request : HttpClientRequest.bearerToken(request, sentKey))),
-      Effect.flatMap((response) =>
+      Effect.andThen(Effect.all([
+        DateTime.now,
+        client.execute(key === "none" ? request : HttpClientRequest.bearerToken(request, sentKey))
+      ])),
+      Effect.flatMap(([sent, response]) =>
         Effect.map(
-          textOf(response, config.largestBodyBytes),
-          (text): Answer => {
+          Effect.all([textOf(response, config.largestBodyBytes), DateTime.now]),
+          ([text, received]): Answer => {
             const { headers, status } = response
-            const page = pageIn(text, status)
+            const body = objectIn(text)
+            const page = status >= 200 && status < 300 ? body : undefined
             if (status >= 200 && status < 300) onAnswer?.(text, page, headers)
-            return { status, page, headers, layout: list.page }
+            const between = [DateTime.toEpochMillis(sent), DateTime.toEpochMillis(received)] as const
+            return { status, page, headers, members: membersIn(body), between, layout: list.page }
           }
         )
       ),
@@ -79,10 +106,7 @@ export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOpti
       Effect.mapError((error) =>
         error._tag === "NotObserved" ? error : new NotObserved({ reason: `no answer (${error._tag})` })
       ),
-      Effect.filterOrFail(
-        ({ status }) => status >= 200 && status < 300 || status >= 400 && status < 500 && status !== 429,
-        ({ status }) => new NotObserved({ reason: `the service answered ${status}` })
-      ),
+      Effect.filterOrFail(isAnswer, ({ status }) => new NotObserved({ reason: `the service answered ${status}` })),
       Effect.tap(Effect.sleep(pause)),
       Effect.provideService(HttpClient.TracerDisabledWhen, () => true),
       // A client that follows a redirect could send the key to another address.
@@ -90,14 +114,14 @@ export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOpti
     )
   }
   const answers = new Map<string, Answer>()
-  const get: Ask["get"] = (parameters) => {
-    const key = JSON.stringify(parameters)
+  const get: Ask["get"] = (parameters, unusual) => {
+    const key = JSON.stringify([Object.entries(parameters).toSorted(), unusual])
     const known = answers.get(key)
     return known === undefined
-      ? Effect.tap(send(parameters), (answer) => Effect.sync(() => answers.set(key, answer)))
+      ? Effect.tap(send(parameters, unusual), (answer) => Effect.sync(() => answers.set(key, answer)))
       : Effect.succeed(known)
   }
-  return { list, send, get }
+  return { list, nameOf, send, get }
 }
 
 /** Reads the body as text. Fails if it has more than `maxBytes`. */
@@ -117,8 +141,7 @@ const textOf = (response: HttpClientResponse.HttpClientResponse, maxBytes: numbe
     )
   })
 
-const pageIn = (text: string, status: number): Answer["page"] => {
-  if (status < 200 || status >= 300) return undefined
+const objectIn = (text: string): Answer["page"] => {
   try {
     const body: unknown = JSON.parse(text)
     return isJsonObject(body) ? body : undefined
@@ -126,6 +149,16 @@ const pageIn = (text: string, status: number): Answer["page"] => {
     return undefined
   }
 }
+
+/** Names that are no value of a record: an error may have a map whose names are values. */
+const memberName = /^[a-z][\w-]{0,30}$/i
+const mostMembers = 12
+
+const membersIn = (body: Answer["page"]): ReadonlyArray<string> =>
+  Object.entries(body ?? {}).flatMap(([name, value]) => {
+    const inner: unknown = Array.isArray(value) ? value[0] : value
+    return isJsonObject(inner) ? Object.keys(inner).map((member) => `${name}.${member}`) : [name]
+  }).filter((path) => path.split(".").every((name) => memberName.test(name))).slice(0, mostMembers)
 
 export const itemsOf = ({ layout, page }: Answer): ReadonlyArray<unknown> => {
   const items = page?.[layout.items]

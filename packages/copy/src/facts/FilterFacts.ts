@@ -2,16 +2,20 @@
 import { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { type Ask, cursorOf, fieldOf, idsOf, itemsOf, notObserved, pageOf, whileUnchanged } from "./Ask.ts"
-import { type Fact, observed, rule } from "./Fact.ts"
+import { type Fact, observed, records, rule } from "./Fact.ts"
 
-export const filterFacts = ({ filters, section }: Lists.AnyList): ReadonlyArray<Fact> =>
-  Object.entries<Lists.Filter>(filters).flatMap(([field, filter]) => [
+export const filterFacts = ({ filters, section }: Lists.AnyList): ReadonlyArray<Fact> => [
+  ...Object.entries<Lists.Filter>(filters).flatMap(([field, filter]) => [
     filtering(section, field, filter),
-    absentValue(section, field)
-  ])
+    absentValue(section, field),
+    ...(filter.type === "text" ? [prefix(section, field)] : [])
+  ]),
+  twoFilters(section),
+  hiddenRecords(section)
+]
 
 /** Returns a value of the field, from records that do not all have the same one. */
-const valueOf = Effect.fnUntraced(function*(ask: Ask, field: string) {
+export const valueOf = Effect.fnUntraced(function*(ask: Ask, field: string) {
   const values = itemsOf(yield* pageOf(ask, { limit: "100" })).map((item) => fieldOf(item, field))
   const value = values.find((text) => typeof text === "string" && text !== "")
   if (typeof value !== "string") return yield* notObserved(`no record of the first page has a ${field}`)
@@ -58,4 +62,118 @@ const absentValue = (section: string, field: string): Fact => ({
 })
 
 /** A value that the documented fields cannot have by chance. */
-const absent = "no-such-value-7f3a9c51d04e"
+export const absent = "no-such-value-7f3a9c51d04e"
+
+/** A shorter text could be a value of its own. */
+const shortestText = 6
+
+const prefix = (section: string, field: string): Fact => ({
+  name: `prefix-${field}`,
+  section,
+  question: `What does ${field} give with the beginning of a value?`,
+  observe: Effect.fnUntraced(function*(ask) {
+    const value = yield* valueOf(ask, field)
+    if (value.length < shortestText) return yield* notObserved(`a ${field} is shorter than ${shortestText} characters`)
+    const beginning = value.slice(0, -2)
+    const answer = yield* ask.get({ [field]: beginning, limit: "2" })
+    if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
+    const values = itemsOf(answer).map((item) => fieldOf(item, field))
+    if (values.length === 0) return observed("no record", "no record, although one begins with it")
+    if (values.includes(beginning)) return yield* notObserved("the beginning is a value of its own")
+    return values.every((text) => typeof text === "string" && text.startsWith(beginning))
+      ? observed("records that begin with it", records(values.length))
+      : observed("other records", "records that do not begin with it")
+  })
+})
+
+const twoFilters = (section: string): Fact => ({
+  name: "two-filters",
+  section,
+  question: "What do two filters together give?",
+  observe: (ask) =>
+    whileUnchanged(
+      ask,
+      { limit: "100", evident: ["a refusal"] },
+      Effect.fnUntraced(function*(page) {
+        const [one, other] = yield* twoValues(ask, itemsOf(page))
+        const answer = yield* ask.get({ [one.field]: one.value, [other.field]: other.value, limit: "100" })
+        if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
+        const found = itemsOf(answer)
+        if (found.length === 0) return observed("no record", "no record, although one matches both")
+        const matching = (each: FieldValue) => found.filter((item) => fieldOf(item, each.field) === each.value).length
+        const [first, second] = [matching(one) === found.length, matching(other) === found.length]
+        if (first && second) return observed("records that match both", records(found.length))
+        if (first || second) return observed("records that match one", `of ${one.field} and ${other.field}`)
+        return observed("other records", records(found.length))
+      })
+    )
+})
+
+interface FieldValue {
+  readonly field: string
+  readonly value: string
+}
+
+/** Returns values of two fields that one record has, and that other records have only one of. */
+const twoValues = Effect.fnUntraced(function*(ask: Ask, items: ReadonlyArray<unknown>) {
+  const fields = Object.entries<Lists.Filter>(ask.list.filters).flatMap(([field, { type }]) =>
+    type === "text" ? [field] : []
+  )
+  for (const one of fields) {
+    for (const other of fields) {
+      const found = items.find((item) => {
+        const [value, second] = [fieldOf(item, one), fieldOf(item, other)]
+        return typeof value === "string" && typeof second === "string" && value !== "" && second !== "" &&
+          items.some((each) => fieldOf(each, one) === value && fieldOf(each, other) !== second)
+      })
+      if (one !== other && found !== undefined) {
+        const valueOfField = (field: string): FieldValue => ({ field, value: String(fieldOf(found, field)) })
+        return [valueOfField(one), valueOfField(other)] as const
+      }
+    }
+  }
+  return yield* notObserved("no two fields select different records")
+})
+
+/** A default filter: the service leaves records out of the list, and returns them if a filter is given. */
+const hiddenRecords = (section: string): Fact => ({
+  name: "hidden-records",
+  section,
+  question: "Are there records that only a filter shows?",
+  observe: Effect.fnUntraced(function*(ask) {
+    const first = itemsOf(yield* pageOf(ask, { limit: "100" }))
+    const whole = yield* wholeList(ask, "get")
+    const shown = new Set(whole)
+    for (const field of Object.keys(ask.list.filters)) {
+      const values = Map.groupBy(first.map((item) => fieldOf(item, field)), (value) => value)
+      const [value] = [...values].filter(([text, all]) => typeof text === "string" && text !== "" && all.length > 1)
+        .toSorted(([, one], [, other]) => other.length - one.length)[0] ?? []
+      if (typeof value !== "string") continue
+      const answer = yield* pageOf(ask, { [field]: value, limit: "100" })
+      const hidden = idsOf(answer).filter((id) => !shown.has(id))
+      if (hidden.length === 0) continue
+      // A record can have appeared since the list was read.
+      const after = new Set(yield* wholeList(ask, "send"))
+      const still = hidden.filter((id) => !after.has(id))
+      if (still.length > 0) return observed("yes", `${records(still.length)} with a ${field} that others have`)
+    }
+    return yield* notObserved("none was found. A sample cannot show that there is none")
+  })
+})
+
+/** Longer lists are not read as a whole. */
+const pages = 3
+
+const wholeList = Effect.fnUntraced(function*(ask: Ask, by: "get" | "send") {
+  const ids: Array<unknown> = []
+  let cursor: string | undefined
+  for (let page = 1; page <= pages; page++) {
+    const answer = yield* pageOf(ask, { limit: "100", ...(cursor === undefined ? {} : { cursor }) }, by)
+    ids.push(...idsOf(answer))
+    const next = cursorOf(answer)
+    if (next === null) return ids
+    if (typeof next !== "string") break
+    cursor = next
+  }
+  return yield* notObserved(`the list has more pages than the ${pages} that were read`)
+})

@@ -38,7 +38,7 @@ const refusal = (key: "none" | "wrong", request: string): Fact => ({
   observe: Effect.fnUntraced(function*(ask) {
     // If the service refuses the configured key as well, a refusal shows nothing about keys.
     yield* pageOf(ask, { limit: "1" })
-    const { status } = yield* ask.send({ limit: "1" }, key)
+    const { status } = yield* ask.get({ limit: "1" }, { key })
     if (status < 300) return observed("accepted", `status ${status}`)
     return status === 401 || status === 403
       ? observed(String(status), `status ${status}`)

@@ -3,7 +3,9 @@ import { Lists, timestamp } from "@payments/core"
 import { Effect, Option } from "effect"
 import {
   type Answer,
+  type Ask,
   cursorOf,
+  fieldOf,
   fieldsOf,
   idsOf,
   itemsOf,
@@ -71,14 +73,42 @@ const cursorFacts: ReadonlyArray<Fact> = [
     observe: (ask) =>
       whileUnchanged(
         ask,
-        { limit: "5", evident: ["the next records", "a refusal"] },
+        { limit: "7", evident: ["the next records", "a refusal"] },
         Effect.fnUntraced(function*(page) {
           const { cursor } = yield* pageWithCursor(ask, "2")
           const answer = yield* ask.get({ limit: "3", cursor })
           if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
-          return JSON.stringify(idsOf(answer)) === JSON.stringify(idsOf(page).slice(2))
-            ? observed("the next records", "the next records, as many as the new limit")
+          const [all, ids] = [idsOf(page), idsOf(answer)]
+          if (all.length < 5) return yield* notObserved("the list has fewer than 5 records")
+          if (areSame(ids, all.slice(2, 5))) return observed("the next records", "as many as the new limit")
+          if (areSame(ids, all.slice(2, 4))) return observed("the next 2 records", "as many as the first limit")
+          return areSame(ids, all.slice(0, 3))
+            ? observed("the first page", "the records of the first page")
             : observed("other records", "not the next records")
+        })
+      )
+  },
+  {
+    name: "cursor-filters",
+    section: "§4.4.2",
+    question: "What does a cursor give with another filter?",
+    observe: (ask) =>
+      whileUnchanged(
+        ask,
+        { limit: "7", evident: ["a refusal", "the next page, without the filter"] },
+        Effect.fnUntraced(function*(page) {
+          const [field, value] = yield* otherFilter(ask, page)
+          const { cursor } = yield* pageWithCursor(ask, "2")
+          const answer = yield* ask.get({ limit: "2", cursor, [field]: value })
+          if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
+          const [all, ids] = [idsOf(page), idsOf(answer)]
+          if (areSame(ids, all.slice(2, 4))) {
+            return observed("the next page, without the filter", "the records that the cursor gives alone")
+          }
+          if (areSame(ids, all.slice(0, 2))) return observed("the first page", "the records of the first page")
+          return itemsOf(answer).every((item) => fieldOf(item, field) === value)
+            ? observed("filtered records", "only records that match the filter")
+            : observed("other records", "other records")
         })
       )
   },
@@ -95,7 +125,7 @@ const cursorFacts: ReadonlyArray<Fact> = [
           const { cursor } = yield* pageWithCursor(ask.other, "2")
           const answer = yield* ask.get({ limit: "2", cursor })
           if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
-          return JSON.stringify(idsOf(answer)) === JSON.stringify(idsOf(first))
+          return areSame(idsOf(answer), idsOf(first))
             ? observed("the first page", "the records of the first page")
             : observed("other records", "other records than those of the first page")
         })
@@ -106,6 +136,22 @@ const cursorFacts: ReadonlyArray<Fact> = [
 /** Fewer records can be in an order by chance. */
 const leastRecords = 20
 const pagesOfEach = 2
+
+const areSame = (one: ReadonlyArray<unknown>, other: ReadonlyArray<unknown>): boolean =>
+  JSON.stringify(one) === JSON.stringify(other)
+
+/** Returns a filter that none of these records matches, with a value of another record. */
+const otherFilter = Effect.fnUntraced(function*(ask: Ask, page: Answer) {
+  const records = itemsOf(yield* pageOf(ask, { limit: "100" }))
+  for (const [field, { type }] of Object.entries<Lists.Filter>(ask.list.filters)) {
+    const shown = new Set(itemsOf(page).map((item) => fieldOf(item, field)))
+    const value = records.map((item) => fieldOf(item, field)).find((text) =>
+      typeof text === "string" && text !== "" && !shown.has(text)
+    )
+    if (type === "text" && typeof value === "string") return [field, value] as const
+  }
+  return yield* notObserved("no filter has a value that is missing on the first two pages")
+})
 
 const orderBy = (field: string, page: Answer): ReadonlyArray<string> => {
   const times = fieldsOf(page, field).flatMap((text) =>

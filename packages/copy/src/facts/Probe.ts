@@ -44,8 +44,8 @@ export interface KnownFact extends Judgement {
   readonly lastAt: string | undefined
 }
 
-/** How many pages are read in search of the end of a list. */
-const pagesToEnd = 3
+/** How many pages are read in search of the end of a list. A filtered list, which is read next, is usually shorter. */
+const pagesToEnd = 1
 
 /** How often one run observes a fact that does not become certain. */
 const triesOfOneRun = 4
@@ -80,9 +80,8 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
   }
   // Observe every fact once before any fact a second time, so that the observations of a fact lie apart.
   for (let round = 1; round <= triesOfOneRun; round++) {
-    for (const { ask, fact } of subjects()) {
+    for (const { ask, fact } of observedFirst(subjects(), facts)) {
       const now = yield* DateTime.now
-      if ((yield* Ref.get(spent)) === budget) break
       const { label } = ask.list
       const before = evidenceIn(facts, label, fact.name)
       if (judge(before).degree === "certain" && (round > 1 || isRecent(before, now))) continue
@@ -92,6 +91,8 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
           onSuccess: ({ answer, seen }): Evidence => add(before, { answer, seen, at: DateTime.formatIso(now) })
         })
       )
+      // Without further requests, some facts can still be observed from the answers to those before.
+      if (evidence === before) continue
       facts = withEvidence(facts, label, fact.name, evidence)
       yield* Effect.uninterruptible(writeFacts(file, service, facts))
       yield* onObserved(knownFacts(facts))
@@ -109,6 +110,15 @@ const isRecent = ({ observations }: Evidence, now: DateTime.Utc): boolean =>
 interface Subject {
   readonly ask: Ask
   readonly fact: Fact
+}
+
+/** What could not be observed comes last: another attempt is less likely to decide it. */
+const observedFirst = (subjects: ReadonlyArray<Subject>, facts: Evidences): ReadonlyArray<Subject> => {
+  const byAttempt = Map.groupBy(
+    subjects,
+    ({ ask, fact }) => evidenceIn(facts, ask.list.label, fact.name).problem === undefined
+  )
+  return [...byAttempt.get(true) ?? [], ...byAttempt.get(false) ?? []]
 }
 
 const noneLeft = "the requests of this run are used up"

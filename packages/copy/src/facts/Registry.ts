@@ -3,13 +3,17 @@ import type { Lists } from "@payments/core"
 import type { Fact } from "./Fact.ts"
 import { filterFacts } from "./FilterFacts.ts"
 import { keyFacts } from "./KeyFacts.ts"
+import { nameFacts } from "./NameFacts.ts"
 import { orderFacts } from "./OrderFacts.ts"
 import { pageFacts } from "./PageFacts.ts"
+import { transportFacts } from "./TransportFacts.ts"
 
 /** `pages` is the most pages to read in search of the end of the list. */
 export const factsOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Fact> => [
   ...pageFacts(list, pages),
   ...orderFacts(list),
   ...keyFacts(list),
-  ...filterFacts(list)
+  ...filterFacts(list),
+  ...nameFacts(list),
+  ...transportFacts(list)
 ]

@@ -77,7 +77,8 @@ const keepingRequests =
 const hiding = (status: string) => (server: ListServer): ListServer => (request) => {
   const answer = server(request)
   if (answer._tag !== "Page" || Object.keys(request.filters).length > 0) return answer
-  return { ...answer, items: answer.items.filter((text) => memberOf(text, "status") !== status) }
+  const items = answer.items.filter((text) => memberOf(text, "status") !== status)
+  return { ...answer, items, count: answer.count === answer.items.length ? items.length : answer.count }
 }
 
 const ignoringAbsentValues = (server: ListServer): ListServer => (request) => {

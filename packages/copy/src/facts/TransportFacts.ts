@@ -1,0 +1,104 @@
+/** Facts about the service as a whole: errors (§7), limits that headers name (§8), compression, validators, its clock. */
+import type { Lists } from "@payments/core"
+import { Effect } from "effect"
+import { type Answer, type Ask, notObserved, pageOf } from "./Ask.ts"
+import { type Fact, observed } from "./Fact.ts"
+
+/** They are observed at one list of each base address. */
+export const transportFacts = ({ baseAddress, name }: Lists.AnyList): ReadonlyArray<Fact> =>
+  firstLists[baseAddress] === name ? facts : []
+
+const firstLists: { readonly [address in Lists.AnyList["baseAddress"]]: Lists.ListName } = {
+  payments: "payoutRequests",
+  invoices: "invoices"
+}
+
+const facts: ReadonlyArray<Fact> = [
+  {
+    name: "unknown-path",
+    section: "§7",
+    question: "How is a path answered that the document does not name?",
+    observe: Effect.fnUntraced(function*(ask) {
+      yield* pageOf(ask, { limit: "1" })
+      const { page, status } = yield* ask.get({ limit: "1" }, { below: "no-such-path" })
+      return observed(page === undefined ? String(status) : "a page", `status ${status}`)
+    })
+  },
+  errorBody("key", "a wrong key", (ask) => ask.get({ limit: "1" }, { key: "wrong" })),
+  errorBody("parameter", "a limit that is no number", (ask) => ask.get({ limit: "many" })),
+  {
+    name: "limit-headers",
+    section: "§8",
+    question: "Which headers name limits?",
+    observe: (ask) =>
+      Effect.map(pageOf(ask, { limit: "1" }), ({ headers }) => {
+        const names = Object.keys(headers).filter((name) => /rate-?limit|quota/i.test(name)).toSorted()
+        return observed(names.join(", ") || "none", `${names.length} of ${Object.keys(headers).length} headers`)
+      })
+  },
+  {
+    name: "compression",
+    section: "§4",
+    question: "How is an answer compressed if the client accepts gzip and br?",
+    observe: (ask) =>
+      Effect.flatMap(ask.get({ limit: "100" }, { headers: { "accept-encoding": "gzip, br" } }), (answer) => {
+        if (answer.page === undefined) return Effect.fail(notObserved(`the service answered ${answer.status}`))
+        const encoding = answer.headers["content-encoding"] ?? "none"
+        return Effect.succeed(
+          observed(/^[a-z, -]{1,40}$/.test(encoding) ? encoding : "another", "the answer to a request for gzip or br")
+        )
+      })
+  },
+  {
+    name: "conditional",
+    section: "§4",
+    question: "Is an unchanged page answered without its body?",
+    observe: Effect.fnUntraced(function*(ask) {
+      const { headers: { etag } } = yield* pageOf(ask, { limit: "2" })
+      if (etag === undefined) return observed("no ETag", "the headers of a page")
+      const { status } = yield* ask.get({ limit: "2" }, { headers: { "if-none-match": etag } })
+      if (status === 304) return observed("304", "status 304 to the same ETag")
+      const { headers } = yield* pageOf(ask, { limit: "2" }, "send")
+      return headers["etag"] === etag
+        ? observed("no", `status ${status} to the same ETag`)
+        : yield* notObserved("the page changed in between")
+    })
+  },
+  {
+    name: "clock",
+    section: "§2",
+    question: "Does the service's clock agree with the clock here?",
+    observe: (ask) =>
+      Effect.flatMap(pageOf(ask, { limit: "1" }), ({ between: [sent, received], headers }) => {
+        const date = Date.parse(headers["date"] ?? "")
+        if (Number.isNaN(date)) return Effect.succeed(observed("no Date", "no Date header"))
+        // The header has no milliseconds.
+        const off = date + 1000 < sent ? date + 1000 - sent : date > received ? date - received : 0
+        if (Math.abs(off) <= agreeingMs) return Effect.succeed(observed("yes", "within two seconds"))
+        return Effect.succeed(
+          observed(off > 0 ? "it is ahead" : "it is behind", `by ${Math.round(Math.abs(off) / 1000)} s`)
+        )
+      })
+  }
+]
+
+const agreeingMs = 2000
+
+function errorBody(name: string, request: string, send: (ask: Ask) => ReturnType<Ask["get"]>): Fact {
+  return {
+    name: `error-${name}`,
+    section: "§7",
+    question: `Which shape has the answer to ${request}?`,
+    observe: (ask) =>
+      Effect.flatMap(send(ask), (answer) =>
+        answer.status < 400
+          ? Effect.fail(notObserved("it is not refused"))
+          : Effect.succeed(observed(shapeOf(answer), `status ${answer.status}`)))
+  }
+}
+
+/** Names the type of a body and the members of its object, not their values. */
+const shapeOf = ({ headers, members }: Answer): string => {
+  const type = /^[\w.+/-]{1,60}/.exec(headers["content-type"] ?? "")?.[0] ?? "no type"
+  return [type, ...members.length === 0 ? [] : [members.join(", ")]].join(": ")
+}
