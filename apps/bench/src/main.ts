@@ -1,4 +1,4 @@
-/** `npm run bench -- core|export|hot|cli|sandbox|worker|fleet [--records N] [--rounds N] [--json FILE] [--check]` */
+/** `npm run bench -- core|export|hot|cli|probe|sandbox|worker|fleet [--records N] [--rounds N] [--json FILE] [--check]` */
 import { writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
 import { type Figure, machine, report } from "./harness/Report.ts"
@@ -7,10 +7,11 @@ import { fullSizes, measureCore } from "./measures/core.ts"
 import { fullExportSizes, measureExport } from "./measures/export.ts"
 import { fullFleetSizes, measureFleet } from "./measures/fleet.ts"
 import { fullHotSizes, measureHot } from "./measures/hot.ts"
+import { fullProbeSizes, measureProbe } from "./measures/probe.ts"
 import { fullSandboxSizes, measureSandbox } from "./measures/sandbox.ts"
 import { fullWorkerSizes, measureWorker } from "./measures/worker.ts"
 
-const usage = `usage: npm run bench -- core|export|hot|cli|sandbox|worker|fleet [flags]
+const usage = `usage: npm run bench -- core|export|hot|cli|probe|sandbox|worker|fleet [flags]
   --records N   core, export, cli: records of the list (a multiple of 100; default ${fullSizes.records}, cli: ${fullCliSizes.records})
   --rounds N    core, export, cli: measured rounds; the figures are their medians (default ${fullSizes.rounds}, cli: ${fullCliSizes.rounds})
   --json FILE   also write the figures to this file
@@ -53,6 +54,7 @@ const benches = {
   export: ofSize({ sizes: fullExportSizes, measure: measureExport }),
   cli: ofSize({ sizes: fullCliSizes, measure: measureCli }),
   hot: fixed({ sizes: fullHotSizes, measure: measureHot }),
+  probe: fixed({ sizes: fullProbeSizes, measure: measureProbe }),
   sandbox: fixed({ sizes: fullSandboxSizes, measure: measureSandbox }),
   worker: fixed({ sizes: fullWorkerSizes, measure: measureWorker }),
   fleet: fixed({ sizes: fullFleetSizes, measure: measureFleet })

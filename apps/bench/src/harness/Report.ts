@@ -8,6 +8,7 @@ const digits = {
   "records/s": 0,
   "pages/s": 0,
   "×": 3,
+  "%": 1,
   MiB: 1,
   requests: 0,
   ms: 0,

@@ -25,6 +25,14 @@ export const valueOf = Effect.fnUntraced(function*(ask: Ask, field: string) {
   return value
 })
 
+/** Fails if the first page no longer has the value: then the list has changed since it was read. */
+const requireStill = Effect.fnUntraced(function*(ask: Ask, field: string, value: string) {
+  const page = yield* pageOf(ask, { limit: "100" }, "send")
+  if (!itemsOf(page).some((item) => fieldOf(item, field) === value)) {
+    return yield* notObserved("the list changed in between")
+  }
+})
+
 const filtering = (section: string, field: string, filter: Lists.Filter): Fact => ({
   name: `filter-${field}`,
   section,
@@ -33,10 +41,14 @@ const filtering = (section: string, field: string, filter: Lists.Filter): Fact =
   observe: Effect.fnUntraced(function*(ask) {
     const value = yield* valueOf(ask, field)
     const filtered = itemsOf(yield* pageOf(ask, { [field]: value, limit: "100" }))
-    if (filtered.length === 0) return observed("no record", "no record, although one has the value")
     const matching = filtered.filter((item) => Lists.matches(filter, fieldOf(item, field), value)).length
+    if (matching > 0 && matching === filtered.length) return observed("only matching records", records(matching))
+    // A service that ignores unknown values answers with everything once the last record with the value is gone.
+    yield* requireStill(ask, field, value)
+    if (filtered.length === 0) return observed("no record", "no record, although one has the value")
+    const beginning = filtered.filter((item) => String(fieldOf(item, field)).startsWith(value)).length
     return observed(
-      matching === filtered.length ? "only matching records" : "other records too",
+      beginning === filtered.length ? "records that begin with it" : "other records too",
       `${matching} of ${filtered.length} with the value`
     )
   })
@@ -78,7 +90,10 @@ const prefix = (section: string, field: string): Fact => ({
     const answer = yield* ask.get({ [field]: beginning, limit: "2" })
     if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
     const values = itemsOf(answer).map((item) => fieldOf(item, field))
-    if (values.length === 0) return observed("no record", "no record, although one begins with it")
+    if (values.length === 0) {
+      yield* requireStill(ask, field, value)
+      return observed("no record", "no record, although one begins with it")
+    }
     if (values.includes(beginning)) return yield* notObserved("the beginning is a value of its own")
     return values.every((text) => typeof text === "string" && text.startsWith(beginning))
       ? observed("records that begin with it", records(values.length))
@@ -93,7 +108,7 @@ const twoFilters = (section: string): Fact => ({
   observe: (ask) =>
     whileUnchanged(
       ask,
-      { limit: "100", evident: ["a refusal"] },
+      { limit: "100", evident: [] },
       Effect.fnUntraced(function*(page) {
         const [one, other] = yield* twoValues(ask, itemsOf(page))
         const answer = yield* ask.get({ [one.field]: one.value, [other.field]: other.value, limit: "100" })

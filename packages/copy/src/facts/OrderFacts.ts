@@ -54,7 +54,8 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
               if (typeof following !== "string") break
               cursor = following
             }
-            if (read.length === 0 || JSON.stringify(read) !== JSON.stringify(ids.slice(0, read.length))) {
+            if (read.length < pagesOfEach) return yield* notObserved(`limit ${limit} gives short pages`)
+            if (!areSame(read, ids.slice(0, read.length))) {
               return observed("other records", `limit ${limit} gives other records than limit 100`)
             }
           }
@@ -75,7 +76,7 @@ const cursorFacts: ReadonlyArray<Fact> = [
         ask,
         { limit: "7", evident: ["the next records", "a refusal"] },
         Effect.fnUntraced(function*(page) {
-          const { cursor } = yield* pageWithCursor(ask, "2")
+          const cursor = yield* cursorAfterTwo(ask, page)
           const answer = yield* ask.get({ limit: "3", cursor })
           if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
           const [all, ids] = [idsOf(page), idsOf(answer)]
@@ -98,7 +99,7 @@ const cursorFacts: ReadonlyArray<Fact> = [
         { limit: "7", evident: ["a refusal", "the next page, without the filter"] },
         Effect.fnUntraced(function*(page) {
           const [field, value] = yield* otherFilter(ask, page)
-          const { cursor } = yield* pageWithCursor(ask, "2")
+          const cursor = yield* cursorAfterTwo(ask, page)
           const answer = yield* ask.get({ limit: "2", cursor, [field]: value })
           if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
           const [all, ids] = [idsOf(page), idsOf(answer)]
@@ -136,6 +137,13 @@ const cursorFacts: ReadonlyArray<Fact> = [
 /** Fewer records can be in an order by chance. */
 const leastRecords = 20
 const pagesOfEach = 2
+
+/** Returns a cursor that was issued after the first two records of this page. */
+const cursorAfterTwo = Effect.fnUntraced(function*(ask: Ask, page: Answer) {
+  const { cursor, page: first } = yield* pageWithCursor(ask, "2")
+  if (!areSame(idsOf(first), idsOf(page).slice(0, 2))) return yield* notObserved("the list changed in between")
+  return cursor
+})
 
 const areSame = (one: ReadonlyArray<unknown>, other: ReadonlyArray<unknown>): boolean =>
   JSON.stringify(one) === JSON.stringify(other)

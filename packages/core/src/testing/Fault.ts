@@ -114,6 +114,17 @@ export const replyFaults = {
   contentType: fault("contentType", "The page with another content type.", {
     value: described(HeaderText, "the type")
   }),
+  header: fault("header", "A further header.", {
+    name: described(
+      Schema.String.check(Schema.makeFilter((name) => /^[a-z-]+$/.test(name) || "a-z and -")),
+      "its name"
+    ),
+    value: described(HeaderText, "its value")
+  }),
+  clock: fault("clock", "The Date header of a service whose clock is wrong.", {
+    aheadSeconds: described(Schema.Finite, "how far it is ahead; behind if negative")
+  }),
+  etag: fault("etag", "An ETag of the body.", {}),
   redirect: fault("redirect", "A redirect to another address.", {
     location: described(HeaderText, "the address"),
     status: Schema.optionalKey(described(Schema.Literals([301, 302, 303, 307, 308]), "default 302"))

@@ -21,7 +21,7 @@ export const replyBehaviours: Behaviours = {
   status: ({ retryAfter, retryAfterDate, shape = "code", status }, { now, query }) => () => {
     const reply = errorBody(shape, status, query)
     const header = retryAfterDate === undefined ? retryAfter : new Date(now + retryAfterDate * 1000).toUTCString()
-    return header === undefined ? reply : { ...reply, headers: { ...reply.headers, "retry-after": String(header) } }
+    return header === undefined ? reply : withHeader(reply, "retry-after", String(header))
   },
   rateLimit: ({ burst = 1, perSecond }, { buckets, key, now }) => (answer) => {
     const owner = hash32(key)
@@ -29,8 +29,7 @@ export const replyBehaviours: Behaviours = {
     const tokens = Math.min(burst, bucket.tokens + (now - bucket.at) / 1000 * perSecond)
     buckets.set(owner, { tokens: tokens >= 1 ? tokens - 1 : tokens, at: now })
     if (tokens >= 1) return answer()
-    const reply = errorBody("code", 429, "")
-    return { ...reply, headers: { ...reply.headers, "retry-after": String(Math.ceil((1 - tokens) / perSecond)) } }
+    return withHeader(errorBody("code", 429, ""), "retry-after", String(Math.ceil((1 - tokens) / perSecond)))
   },
   reset: () => (answer) => ({ ...answer(), truncation: { after: "nothing", connection: "reset" } }),
   close: () => (answer) => ({ ...answer(), truncation: { after: "nothing", connection: "closed" } }),
@@ -56,9 +55,13 @@ export const replyBehaviours: Behaviours = {
     headers: { "content-type": contentType },
     body: text
   }),
-  contentType: ({ value }) => (answer) => {
+  contentType: ({ value }) => (answer) => withHeader(answer(), "content-type", value),
+  header: ({ name, value }) => (answer) => withHeader(answer(), name, value),
+  clock: ({ aheadSeconds }, { now }) => (answer) =>
+    withHeader(answer(), "date", new Date(now + aheadSeconds * 1000).toUTCString()),
+  etag: () => (answer) => {
     const reply = answer()
-    return { ...reply, headers: { ...reply.headers, "content-type": value } }
+    return withHeader(reply, "etag", `"${hash32(reply.body).toString(16)}"`)
   },
   redirect: ({ location, status = 302 }) => () => ({ status, headers: { location }, body: "" }),
   cursorExpires: ({ cursorMs, cursorPages, status = 400 }, { now, request, history }) => (answer) => {
@@ -80,6 +83,11 @@ export const replyBehaviours: Behaviours = {
     return { ...reply, body: `{${changed.join(",")}}` }
   }
 }
+
+const withHeader = (reply: Reply, name: string, value: string): Reply => ({
+  ...reply,
+  headers: { ...reply.headers, [name]: value }
+})
 
 /**
  * Returns an error answer. The document specifies no shape (§7), so there are five. Each repeats the query, as real

@@ -1,0 +1,88 @@
+/** Measures how often `payments probe` is right and sure, over services whose hidden rules are known. */
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { type KnownFact, probe } from "@payments/copy/facts"
+import { Lists } from "@payments/core"
+import { layerHttpClient } from "@payments/core/node"
+import { Sandbox, type SandboxOptions } from "@payments/sandbox"
+import { type Disturbance, drawRules, isRight } from "@payments/testkit/HiddenRules"
+import { diceOf } from "@payments/testkit/Seed"
+import { Duration, Effect, Layer } from "effect"
+import { join } from "node:path"
+import { temporaryFolder } from "../harness/Programs.ts"
+import type { Figure } from "../harness/Report.ts"
+
+export interface ProbeSizes {
+  /** Services of each kind. */
+  readonly services: number
+  /** The most requests of a probe. */
+  readonly budget: number
+  readonly seed: number
+}
+
+/** The sizes for which the targets are defined. */
+export const fullProbeSizes: ProbeSizes = { services: 100, budget: 200, seed: 20_261_127 }
+
+const disturbances: ReadonlyArray<Disturbance> = ["quiet", "moving", "failing"]
+
+/** What became of the facts that can be decided. */
+interface Outcome {
+  certain: number
+  decidable: number
+  readonly wrong: Array<string>
+  /** The facts that were not certain, with how often. */
+  readonly open: Map<string, number>
+}
+
+/** `log` receives a line after each step. */
+export const measureProbe = async (
+  { budget, seed, services }: ProbeSizes,
+  log: (line: string) => void
+): Promise<ReadonlyArray<Figure>> => {
+  const figures: Array<Figure> = []
+  for (const disturbance of disturbances) {
+    const outcome: Outcome = { certain: 0, decidable: 0, wrong: [], open: new Map() }
+    for (let service = 0; service < services; service++) {
+      const { options, truth } = drawRules(diceOf(seed, disturbance, service), disturbance)
+      for (const fact of await probeSandbox(options, budget)) {
+        note(outcome, fact, isRight(truth, Lists.byName[fact.list], fact.name, fact.answer), `service ${service}`)
+      }
+      if ((service + 1) % 10 === 0) log(`${disturbance}: ${service + 1} of ${services}: ${outcome.wrong.length} wrong`)
+    }
+    for (const wrong of outcome.wrong) log(`${disturbance}: wrong: ${wrong}`)
+    const open = [...outcome.open].toSorted(([, one], [, other]) => other - one).slice(0, 8)
+    log(`${disturbance}: not certain most often: ${open.map((pair) => pair.join(" ")).join(", ")}`)
+    figures.push(
+      { name: `wrong certain answers, ${disturbance} services`, value: outcome.wrong.length, unit: "count", atMost: 0 },
+      {
+        name: `facts that can be decided and are certain after ${budget} requests, ${disturbance} services`,
+        value: outcome.certain / outcome.decidable * 100,
+        unit: "%",
+        ...(disturbance === "quiet" ? { atLeast: 90 } : {})
+      }
+    )
+  }
+  return figures
+}
+
+const note = (outcome: Outcome, fact: KnownFact, isCorrect: boolean | undefined, service: string): void => {
+  if (isCorrect === undefined) return
+  outcome.decidable++
+  if (fact.degree !== "certain") outcome.open.set(fact.name, (outcome.open.get(fact.name) ?? 0) + 1)
+  else if (isCorrect) outcome.certain++
+  else outcome.wrong.push(`${service}: ${fact.list} ${fact.name}: ${fact.answer} (${fact.seen})`)
+}
+
+const probeSandbox = async (options: SandboxOptions, budget: number): Promise<ReadonlyArray<KnownFact>> => {
+  using place = temporaryFolder()
+  const file = join(place.folder, "facts.json")
+  const probing = Effect.gen(function*() {
+    const { url } = yield* Sandbox
+    return yield* probe(yield* Sandbox.config(url), { file, budget, pause: Duration.zero })
+  })
+  const { facts } = await Effect.runPromise(
+    probing.pipe(
+      Effect.provide(Layer.mergeAll(NodeServices.layer, layerHttpClient, Sandbox.layer(options)))
+    )
+  )
+  return facts
+}
