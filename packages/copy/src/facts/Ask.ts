@@ -41,6 +41,8 @@ export interface Unusual {
   readonly headers?: Parameters
   /** Parameters by their names in the query, not by field name. */
   readonly named?: Parameters
+  /** Whether this is the second of two equal requests. */
+  readonly isSecond?: boolean
 }
 
 /** Requests of one list. */
@@ -78,7 +80,8 @@ export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOpti
     const request = HttpClientRequest.get(below === undefined ? address : `${address}/${below}`, {
       acceptJson: true,
       urlParams: [...query, ...Object.entries(named)].map(([name, value]) => [name, Redacted.make(value)] as const),
-      headers: more
+      // Every answer shows whether the service compresses.
+      headers: { "accept-encoding": "gzip, br", ...more }
     })
     const sentKey = key === "wrong" ? Redacted.make("wrong-key") : configuredKey
     const isAnswer = ({ status }: Answer) =>

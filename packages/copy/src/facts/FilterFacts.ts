@@ -1,6 +1,6 @@
 /** Facts about filters (§4.1 to §4.3): whether a filter selects, and what it does with a value that no record has. */
 import { Lists } from "@payments/core"
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import { type Ask, cursorOf, fieldOf, idsOf, itemsOf, notObserved, pageOf, whileUnchanged } from "./Ask.ts"
 import { type Fact, observed, records, rule } from "./Fact.ts"
 
@@ -61,7 +61,7 @@ const absentValue = (section: string, field: string): Fact => ({
   question: `What does a ${field} give that no record has?`,
   observe: Effect.fnUntraced(function*(ask) {
     if (itemsOf(yield* pageOf(ask, { limit: "2" })).length === 0) return yield* notObserved("the list is empty")
-    const answer = yield* ask.get({ [field]: absent, limit: "2" })
+    const answer = yield* withAbsentValue(ask, field, (value) => ask.get({ [field]: value, limit: "2" }))
     if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
     if (itemsOf(answer).length === 0 && cursorOf(answer) === null) return observed("no record", "no record")
     return yield* whileUnchanged(ask, { limit: "2", evident: ["everything"] }, (unfiltered) =>
@@ -73,8 +73,35 @@ const absentValue = (section: string, field: string): Fact => ({
   })
 })
 
+/**
+ * Sends a value that no record has: the beginning of one, which also shows whether a filter selects by prefix. If it does, or
+ * if the beginning is a value of its own, sends another value.
+ */
+export const withAbsentValue = Effect.fnUntraced(function*(
+  ask: Ask,
+  field: string,
+  send: (value: string) => ReturnType<Ask["get"]>
+) {
+  const beginning = yield* Effect.option(beginningOf(ask, field))
+  if (Option.isSome(beginning)) {
+    const answer = yield* send(beginning.value)
+    const values = itemsOf(answer).map((item) => fieldOf(item, field))
+    if (!values.some((text) => typeof text === "string" && text.startsWith(beginning.value))) return answer
+  }
+  return yield* send(absent)
+})
+
+/** Returns a value of the field without its last two characters. */
+const beginningOf = Effect.fnUntraced(function*(ask: Ask, field: string) {
+  const value = yield* valueOf(ask, field)
+  return Object.entries<Lists.Filter>(ask.list.filters).find(([name]) => name === field)?.[1].type !== "text" ||
+      value.length < shortestText
+    ? yield* notObserved(`a ${field} is shorter than ${shortestText} characters`)
+    : value.slice(0, -2)
+})
+
 /** A value that the documented fields cannot have by chance. */
-export const absent = "no-such-value-7f3a9c51d04e"
+const absent = "no-such-value-7f3a9c51d04e"
 
 /** A shorter text could be a value of its own. */
 const shortestText = 6
@@ -85,18 +112,17 @@ const prefix = (section: string, field: string): Fact => ({
   question: `What does ${field} give with the beginning of a value?`,
   observe: Effect.fnUntraced(function*(ask) {
     const value = yield* valueOf(ask, field)
-    if (value.length < shortestText) return yield* notObserved(`a ${field} is shorter than ${shortestText} characters`)
-    const beginning = value.slice(0, -2)
+    const beginning = yield* beginningOf(ask, field)
     const answer = yield* ask.get({ [field]: beginning, limit: "2" })
     if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
     const values = itemsOf(answer).map((item) => fieldOf(item, field))
-    if (values.length === 0) {
-      yield* requireStill(ask, field, value)
-      return observed("no record", "no record, although one begins with it")
-    }
     if (values.includes(beginning)) return yield* notObserved("the beginning is a value of its own")
-    return values.every((text) => typeof text === "string" && text.startsWith(beginning))
-      ? observed("records that begin with it", records(values.length))
+    if (values.length > 0 && values.every((text) => typeof text === "string" && text.startsWith(beginning))) {
+      return observed("records that begin with it", records(values.length))
+    }
+    yield* requireStill(ask, field, value)
+    return values.length === 0
+      ? observed("no record", "no record, although one begins with it")
       : observed("other records", "records that do not begin with it")
   })
 })
@@ -115,7 +141,9 @@ const twoFilters = (section: string): Fact => ({
         if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
         const found = itemsOf(answer)
         if (found.length === 0) return observed("no record", "no record, although one matches both")
-        const matching = (each: FieldValue) => found.filter((item) => fieldOf(item, each.field) === each.value).length
+        // A filter may also select values that begin with its text.
+        const matching = ({ field, value }: FieldValue) =>
+          found.filter((item) => String(fieldOf(item, field)).startsWith(value)).length
         const [first, second] = [matching(one) === found.length, matching(other) === found.length]
         if (first && second) return observed("records that match both", records(found.length))
         if (first || second) return observed("records that match one", `of ${one.field} and ${other.field}`)
@@ -177,7 +205,7 @@ const hiddenRecords = (section: string): Fact => ({
 })
 
 /** Longer lists are not read as a whole. */
-const pages = 3
+const pages = 2
 
 const wholeList = Effect.fnUntraced(function*(ask: Ask, by: "get" | "send") {
   const ids: Array<unknown> = []

@@ -3,7 +3,7 @@ import { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { type Answer, type Ask, cursorOf, fieldOf, idsOf, itemsOf, notObserved, pageOf } from "./Ask.ts"
 import { type Fact, observed } from "./Fact.ts"
-import { absent, valueOf } from "./FilterFacts.ts"
+import { valueOf, withAbsentValue } from "./FilterFacts.ts"
 
 /** The names to try after the configured one, in this order. */
 const candidates: { readonly [Field in keyof Lists.InvoiceParameters]: ReadonlyArray<string> } = {
@@ -46,7 +46,7 @@ const testOf = Effect.fnUntraced(function*(ask: Ask, field: string) {
     const isSubset = itemsOf(found).length > 0 &&
       itemsOf(found).every((item) => Lists.matches(filter, fieldOf(item, field), value))
     if (!isSubset) return false
-    const none = yield* request(name, absent, "2")
+    const none = yield* withAbsentValue(ask, field, (text) => request(name, text, "2"))
     return none.page === undefined || itemsOf(none).length === 0
   })
 })

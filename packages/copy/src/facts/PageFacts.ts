@@ -183,7 +183,7 @@ const sameCursor: Fact = {
   observe: Effect.fnUntraced(function*(ask) {
     const { cursor } = yield* pageWithCursor(ask, "2")
     const once = yield* ask.get({ limit: "2", cursor })
-    const again = yield* ask.send({ limit: "2", cursor })
+    const again = yield* ask.get({ limit: "2", cursor }, { isSecond: true })
     const refused = [once, again].find(({ page }) => page === undefined)
     if (refused !== undefined) return observed("refused", `status ${refused.status}`)
     if (JSON.stringify(idsOf(once)) !== JSON.stringify(idsOf(again))) {
@@ -221,7 +221,7 @@ const meaningOfCount: Fact = {
         const [answer] = answers.find(([, fits]) => fits) ?? []
         if (answer === undefined) return yield* notObserved("it fits no explanation; the list may have changed")
         // In a list that changes, other explanations can fit by chance.
-        const again = answer === "the page" ? second : yield* pageOf(ask, { limit: "2", cursor }, "send")
+        const again = answer === "the page" ? second : yield* ask.get({ limit: "2", cursor }, { isSecond: true })
         if (countIn(again) !== two) return yield* notObserved("the list changed in between")
         return observed(answer, `${one} for ${records(before)}, then ${two} for ${records(after)}`)
       })

@@ -78,19 +78,26 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
       factsOf(ask.list, pagesToEnd).map((fact): Subject => ({ ask: { ...ask, other: asks.at(index - 1) }, fact }))
     )
   }
-  // Observe every fact once before any fact a second time, so that the observations of a fact lie apart.
+  /** The requests that the last observation of each fact of a list has sent. */
+  const costs = new Map<string, number>()
+  // Observe every fact once before any fact a second time, so that the observations of a fact lie apart. Begin with those that
+  // were observed, and of these with the cheapest: what is left when the requests are used up is the least likely to be decided.
   for (let round = 1; round <= triesOfOneRun; round++) {
-    for (const { ask, fact } of observedFirst(subjects(), facts)) {
+    const rankOf = ({ ask: { list: { label } }, fact: { name } }: Subject) =>
+      (evidenceIn(facts, label, name).problem === undefined ? 0 : budget) + (costs.get(`${label} ${name}`) ?? 0)
+    for (const { ask, fact } of subjects().toSorted((one, other) => rankOf(one) - rankOf(other))) {
       const now = yield* DateTime.now
       const { label } = ask.list
       const before = evidenceIn(facts, label, fact.name)
       if (judge(before).degree === "certain" && (round > 1 || isRecent(before, now))) continue
+      const spentBefore = yield* Ref.get(spent)
       const evidence = yield* fact.observe(ask).pipe(
         Effect.match({
           onFailure: ({ reason }): Evidence => reason === noneLeft ? before : { ...before, problem: reason },
           onSuccess: ({ answer, seen }): Evidence => add(before, { answer, seen, at: DateTime.formatIso(now) })
         })
       )
+      costs.set(`${label} ${fact.name}`, (yield* Ref.get(spent)) - spentBefore)
       // Without further requests, some facts can still be observed from the answers to those before.
       if (evidence === before) continue
       facts = withEvidence(facts, label, fact.name, evidence)
@@ -110,15 +117,6 @@ const isRecent = ({ observations }: Evidence, now: DateTime.Utc): boolean =>
 interface Subject {
   readonly ask: Ask
   readonly fact: Fact
-}
-
-/** What could not be observed comes last: another attempt is less likely to decide it. */
-const observedFirst = (subjects: ReadonlyArray<Subject>, facts: Evidences): ReadonlyArray<Subject> => {
-  const byAttempt = Map.groupBy(
-    subjects,
-    ({ ask, fact }) => evidenceIn(facts, ask.list.label, fact.name).problem === undefined
-  )
-  return [...byAttempt.get(true) ?? [], ...byAttempt.get(false) ?? []]
 }
 
 const noneLeft = "the requests of this run are used up"

@@ -41,11 +41,11 @@ const facts: ReadonlyArray<Fact> = [
     section: "§4",
     question: "How is an answer compressed if the client accepts gzip and br?",
     observe: (ask) =>
-      Effect.flatMap(ask.get({ limit: "100" }, { headers: { "accept-encoding": "gzip, br" } }), (answer) => {
-        if (answer.page === undefined) return Effect.fail(notObserved(`the service answered ${answer.status}`))
-        const encoding = answer.headers["content-encoding"] ?? "none"
-        return Effect.succeed(
-          observed(/^[a-z, -]{1,40}$/.test(encoding) ? encoding : "another", "the answer to a request for gzip or br")
+      Effect.map(pageOf(ask, { limit: "100" }), ({ headers }) => {
+        const encoding = headers["content-encoding"] ?? "none"
+        return observed(
+          /^[a-z, -]{1,40}$/.test(encoding) ? encoding : "another",
+          "the answer to a request for gzip or br"
         )
       })
   },
@@ -56,11 +56,10 @@ const facts: ReadonlyArray<Fact> = [
     observe: Effect.fnUntraced(function*(ask) {
       const { headers: { etag } } = yield* pageOf(ask, { limit: "2" })
       if (etag === undefined) return observed("no ETag", "the headers of a page")
-      const { status } = yield* ask.get({ limit: "2" }, { headers: { "if-none-match": etag } })
-      if (status === 304) return observed("304", "status 304 to the same ETag")
-      const { headers } = yield* pageOf(ask, { limit: "2" }, "send")
-      return headers["etag"] === etag
-        ? observed("no", `status ${status} to the same ETag`)
+      const answer = yield* ask.get({ limit: "2" }, { headers: { "if-none-match": etag } })
+      if (answer.status === 304) return observed("304", "status 304 to the same ETag")
+      return answer.headers["etag"] === etag
+        ? observed("no", `status ${answer.status} to the same ETag`)
         : yield* notObserved("the page changed in between")
     })
   },
