@@ -539,24 +539,28 @@ const remedies: { readonly [code: string]: string } = {
   "55P03": "another program has a lock there and does not release it. Find it in pg_stat_activity, and run again"
 }
 
+/** The classes of {@link SinkReason}, by their tags. */
+export const reasons = {
+  Damaged,
+  Denied: AccessDenied,
+  Failed: DestinationFailed,
+  Full: DiskFull,
+  LeaseLost,
+  Locked,
+  LogInUse,
+  Moved: DestinationMoved,
+  NotADestination,
+  OtherMerchant,
+  OtherRule,
+  OtherSource,
+  PersonalDataChanged,
+  RowsRemoved,
+  Unavailable,
+  WrongSetting
+}
+
 /** The reasons for which a destination fails. */
-export type SinkReason =
-  | Locked
-  | LeaseLost
-  | DestinationMoved
-  | RowsRemoved
-  | OtherSource
-  | OtherRule
-  | PersonalDataChanged
-  | OtherMerchant
-  | NotADestination
-  | Damaged
-  | AccessDenied
-  | WrongSetting
-  | DiskFull
-  | LogInUse
-  | Unavailable
-  | DestinationFailed
+export type SinkReason = InstanceType<typeof reasons[keyof typeof reasons]>
 
 /** The error of a destination. No message contains a record or a cursor. */
 export class SinkError extends Data.TaggedError("SinkError")<{
