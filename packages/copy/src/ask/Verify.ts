@@ -2,10 +2,10 @@
  * Compares a destination with its certificates, or with the service. A difference names a record's id and the column or
  * figure that differs, but no values.
  */
-import { Lists, type Page, parseText, PaymentsApi, type PaymentsError } from "@payments/core"
+import { Lists, type Page, PaymentsApi, type PaymentsError } from "@payments/core"
 import { Duration, Effect, Equal, Option, type Scope, Stream } from "effect"
 import { rowsOf } from "../files/CopyRows.ts"
-import { amountsOf, type Column, type Layout, layoutOf, valueOf, withoutRoundedAmounts } from "../plan/Columns.ts"
+import { amountsOf, type Column, type Layout, layoutOf, recordIn, valueOf } from "../plan/Columns.ts"
 import { contentHash, differingMembers, differingRows, hashed, lookupsOf } from "../plan/Plan.ts"
 import { RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
@@ -162,7 +162,7 @@ const verifyRows = Effect.fnUntraced(function*(
       for (const { id, raw } of counted) {
         const text = earlier.get(id) ?? raw
         distinct++
-        running.add(contentHash(text), amountsOf(layout, withoutRoundedAmounts(layout, parse(text), text)))
+        running.add(contentHash(text), amountsOf(layout, recordIn(layout, text)))
       }
     })
   )
@@ -206,9 +206,8 @@ const problemsOf = (
   { cells, hash, id, raw }: FullRow
 ): ReadonlyArray<string> => {
   if (contentHash(raw) !== hash) return ["raw differs from its hash"]
-  const parsed = parse(raw)
-  if (parsed === undefined) return ["raw is not JSON"]
-  const record = withoutRoundedAmounts(layout, parsed, raw)
+  const record = recordIn(layout, raw)
+  if (record === undefined) return ["raw is not JSON"]
   return columns
     .filter((column) => !isSame(column.name === "id" ? id : cells[column.name], valueOf(column, record)))
     .map(({ name }) => `${name} differs from raw`)
@@ -218,14 +217,6 @@ const problemsOf = (
 const isSame = (cell: unknown, value: string | number | null): boolean =>
   cell === value || (cell ?? null) === value ||
   (typeof value === "number" && ["bigint", "string", "boolean"].includes(typeof cell) && Number(cell) === value)
-
-const parse = (text: string): unknown => {
-  try {
-    return parseText(text)
-  } catch {
-    return undefined
-  }
-}
 
 /**
  * Reads the list from the service again, applies the destination's rule for personal data and its erasures, and

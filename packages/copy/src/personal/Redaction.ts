@@ -8,9 +8,9 @@
  * of seen rows stay valid. Each transaction increments the edition, so that no running export writes what it has read
  * before. A redaction may be killed at any moment, and the same call completes it.
  */
-import { isJson, Lists, membersOf, parseText } from "@payments/core"
+import { isJson, Lists, membersOf } from "@payments/core"
 import { Duration, Effect, Option, type Redacted, Schema } from "effect"
-import { amountsOf, cellsOf, type Layout, layoutOf, withoutRoundedAmounts } from "../plan/Columns.ts"
+import { amountsOf, cellsOf, type Layout, layoutOf, recordIn } from "../plan/Columns.ts"
 import { contentHash, differingMembers } from "../plan/Plan.ts"
 import { pieceOf, RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
@@ -267,15 +267,6 @@ class Correction {
 }
 
 const amountsIn = (layout: Layout, text: string): ReadonlyArray<number> => amountsOf(layout, recordIn(layout, text))
-
-/** Parses a text as `verify` does. */
-const recordIn = (layout: Layout, text: string): unknown => {
-  try {
-    return withoutRoundedAmounts(layout, parseText(text), text)
-  } catch {
-    return undefined
-  }
-}
 
 /**
  * Replaces the values of parts that a rule does not keep. `redact` gets a text with the part's field only. A value that

@@ -3,7 +3,7 @@
  * flattened, strings are text columns, and amounts are 64-bit integers. The exact text in `raw` has everything that the
  * columns cannot store.
  */
-import { compareNumbers, Lists, membersOf } from "@payments/core"
+import { compareNumbers, Lists, membersOf, parseText } from "@payments/core"
 import { String } from "effect"
 import { storedName } from "../text/FieldNames.ts"
 
@@ -147,6 +147,15 @@ export const withoutRoundedAmounts = ({ amounts }: Layout, record: unknown, text
     return typeof value === "number" && compareNumbers(`${value}`, members.get(field) ?? "") !== 0
   })
   return rounded.length === 0 ? record : { ...record, ...Object.fromEntries(rounded.map((field) => [field, null])) }
+}
+
+/** Parses a row's text for columns and sums. Returns undefined if another program has altered it and it is not JSON. */
+export const recordIn = (layout: Layout, text: string): unknown => {
+  try {
+    return withoutRoundedAmounts(layout, parseText(text), text)
+  } catch {
+    return undefined
+  }
 }
 
 const fieldOf = ({ path: [field, inner] }: Column, record: unknown): unknown => {

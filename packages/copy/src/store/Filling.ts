@@ -2,9 +2,9 @@
  * Fills new columns of a list's table from the texts of its rows. Each transaction fills a batch of rows and stores the number
  * of the first unfilled row, so filling resumes after a crash. Filling a column does not count as a change of a record.
  */
-import { type Lists, parseText } from "@payments/core"
+import type { Lists } from "@payments/core"
 import { Effect, Result } from "effect"
-import { type Column, type Layout, layoutOf, valueOf, withoutRoundedAmounts } from "../plan/Columns.ts"
+import { type Column, type Layout, layoutOf, recordIn, valueOf } from "../plan/Columns.ts"
 import { type Filling, NotADestination, type PersonalBinding, SinkError } from "../port/Sink.ts"
 import { additionsTo } from "./Evolution.ts"
 import type { FullRow, Opening, Reader, Store } from "./Store.ts"
@@ -67,16 +67,8 @@ export const fillColumns = Effect.fnUntraced(function*(
 /** Returns the rows whose cells differ from their texts, with the correct cells. */
 const incorrectRows = (layout: Layout, columns: ReadonlyArray<Column>, rows: ReadonlyArray<FullRow>) =>
   rows.flatMap(({ cells: stored, raw, row }) => {
+    // If the text is not JSON, its columns stay null, and `verify` reports the row.
     const record = recordIn(layout, raw)
     const cells = columns.map((column) => valueOf(column, record))
     return columns.every(({ name }, index) => (stored[name] ?? null) === cells[index]) ? [] : [{ row, cells }]
   })
-
-/** Parses a row's text. If the text is not JSON, its columns stay null, and `verify` reports the row. */
-const recordIn = (layout: Layout, raw: string): unknown => {
-  try {
-    return withoutRoundedAmounts(layout, parseText(raw), raw)
-  } catch {
-    return undefined
-  }
-}
