@@ -4,7 +4,7 @@
  * columns cannot store.
  */
 import { compareNumbers, Lists, membersOf, parseText } from "@payments/core"
-import { String } from "effect"
+import { Function, String } from "effect"
 import { storedName } from "../text/FieldNames.ts"
 
 export interface Column {
@@ -38,21 +38,15 @@ export interface Layout {
   readonly undocumentedIn: (record: unknown) => ReadonlyArray<string>
 }
 
-const layouts = new Map<Lists.AnyList, Layout>()
-
-export const layoutOf = (list: Lists.AnyList): Layout => {
-  const known = layouts.get(list)
-  if (known !== undefined) return known
+export const layoutOf = Function.memoize((list: Lists.AnyList): Layout => {
   const columns = columnsOf(list)
-  const layout: Layout = {
+  return {
     table: tableOf(list),
     columns,
     amounts: columns.filter(({ kind }) => kind === "integer"),
     undocumentedIn: undocumentedFields(columns)
   }
-  layouts.set(list, layout)
-  return layout
-}
+})
 
 const undocumentedFields = (columns: ReadonlyArray<Column>) => {
   const fields = new Map<string, Set<string> | undefined>()

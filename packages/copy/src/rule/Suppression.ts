@@ -3,7 +3,7 @@
  * that it erased, because the API returns them again. Without the key, nobody can guess the values from the hashes.
  */
 import { isJson, Lists, rewriteItems } from "@payments/core"
-import { Redacted } from "effect"
+import { Function, Redacted } from "effect"
 import { hmac, pseudonym } from "./Pseudonym.ts"
 
 /** What an erasure is asked for. The id is that of a record of any list. */
@@ -102,19 +102,13 @@ interface IdentifierFields {
   readonly objects: ReadonlySet<string>
 }
 
-const known = new Map<Lists.AnyList, IdentifierFields>()
-
-const identifierFields = (list: Lists.AnyList): IdentifierFields => {
-  const earlier = known.get(list)
-  if (earlier !== undefined) return earlier
+const identifierFields = Function.memoize((list: Lists.AnyList): IdentifierFields => {
   const identifying = Lists.fieldMeanings(list).flatMap(({ identifier, path }) => {
     const kind = path.join(".") === "id" ? "id" : identifier
     return kind === undefined ? [] : [{ kind, path } as const]
   })
-  const fields: IdentifierFields = {
+  return {
     kinds: new Map(identifying.map(({ kind, path }) => [path.join("."), kind])),
     objects: new Set(identifying.flatMap(({ path }) => path.length === 2 ? [path[0]] : []))
   }
-  known.set(list, fields)
-  return fields
-}
+})

@@ -1,6 +1,6 @@
 /** The statements of a commit. Those with nothing to write are skipped. */
 import type { Lists } from "@payments/core"
-import { Effect } from "effect"
+import { Effect, Function } from "effect"
 import { layoutOf } from "../plan/Columns.ts"
 import { RowsRemoved, type SinkError } from "../port/Sink.ts"
 import { keepText } from "../rule/StoredRule.ts"
@@ -276,16 +276,8 @@ const planned = (
   }
 }
 
-const rowColumns = new WeakMap<Lists.AnyList, ReturnType<typeof makeRowColumns>>()
-
 /** Returns what each commit writes about the columns of a list. */
-const rowColumnsOf = (list: Lists.AnyList) => {
-  const known = rowColumns.get(list) ?? makeRowColumns(list)
-  rowColumns.set(list, known)
-  return known
-}
-
-const makeRowColumns = (list: Lists.AnyList) => {
+const rowColumnsOf = Function.memoize((list: Lists.AnyList) => {
   const { columns } = layoutOf(list)
   const names = [...columns.map(({ name }) => name), "raw", "hash"]
   return {
@@ -299,7 +291,7 @@ const makeRowColumns = (list: Lists.AnyList) => {
       row: "bigint"
     })
   }
-}
+})
 
 /** Appends changes of a list in the generation, and counts them by UTC day. */
 export const appendChanges = (db: Sql, changes: Appended): Effect.Effect<unknown, SinkError> =>
