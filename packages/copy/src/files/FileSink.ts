@@ -185,9 +185,9 @@ const publishOnce = (renderer: Renderer, ended: Lists.AnyList | undefined) =>
     const snapshot = yield* store.snapshot
     const source = yield* snapshot.source
     if (source === undefined) return "done"
-    const { edition, isRewriting, rule } = yield* Renderings.personalDataIn(snapshot)
+    const { edition, rewriting, rule } = yield* snapshot.personal
     // The rewrite itself renders the files at its end.
-    if (isRewriting && renderer.after !== "redaction") return "done"
+    if (rewriting && renderer.after !== "redaction") return "done"
     yield* cleanUp(renderer)
     const stored = yield* renderings.manifest
     const shown = shownRule(rule)

@@ -25,19 +25,8 @@ export interface Rendering {
   readonly scan: number
   /** The {@link revisionOf} the list that is rendered. */
   readonly revision: number
-  /** The {@link PersonalData.edition} of the rows that are rendered. */
+  /** The {@link PersonalState.edition} of the rows that are rendered. A file of an older edition may still have data that was removed. */
   readonly edition: number
-}
-
-export interface PersonalData {
-  /**
-   * Increases with every transaction that removes personal data. A file of an older edition may still have the data.
-   */
-  readonly edition: number
-  /** Whether a rewrite is not finished, so that the rows follow two rules. */
-  readonly isRewriting: boolean
-  /** The stored rule. */
-  readonly rule: string | undefined
 }
 
 export interface RenderingsReader {
@@ -168,16 +157,6 @@ export const make = ({ run, transaction }: Pick<SqliteClient, "run" | "transacti
     ),
   deleteEntry: (file) => transaction(manifestLabel, (db) => db.run("DELETE FROM rendered WHERE file = ?", file))
 })
-
-export const personalDataIn = ({ run }: Pick<SqliteClient, "run">): Effect.Effect<PersonalData, SinkError> =>
-  run((db) => {
-    const row = db.get("SELECT edition, rewriting, rule FROM personal")
-    return {
-      edition: readNumber(row, "edition"),
-      isRewriting: readOptional(row, "rewriting") !== undefined,
-      rule: readOptional(row, "rule")
-    }
-  })
 
 /** Returns the revision of a list, which increases with every commit that changes a row of the list. */
 export const revisionOf = (
