@@ -12,7 +12,6 @@ import {
   pendingMigration,
   statementsOf,
   type TableStatements,
-  type Unusable,
   writtenLater
 } from "../store/Evolution.ts"
 import { currentVersion, earlierVersion, migrationsAfter, oldestReadableVersion } from "../store/Migrations.ts"
@@ -155,20 +154,16 @@ export const requireReadable = (
   Effect.flatMap(
     stateOf(client.once, client.location, schema, lists),
     ({ from }) =>
-      from >= oldestReadableVersion ? Effect.void : refuse(
-        client.location,
-        from === 0
-          ? "nothing has been exported into it."
-          : earlierVersion,
-        from === 0
-      )
+      from >= oldestReadableVersion
+        ? Effect.void
+        : refuse(client.location, {
+          problem: from === 0 ? "nothing has been exported into it." : earlierVersion,
+          isEmpty: from === 0
+        })
   )
 
-const refuse = (location: string, problem: string, isEmpty = false) =>
-  Effect.fail(new SinkError({ location, reason: new NotADestination({ problem, isEmpty }) }))
-
-const refuseAs = (location: string, unusable: Unusable) =>
-  Effect.fail(new SinkError({ location, reason: new NotADestination(unusable) }))
+const refuse = (location: string, why: ConstructorParameters<typeof NotADestination>[0]) =>
+  Effect.fail(new SinkError({ location, reason: new NotADestination(why) }))
 
 interface State extends PendingMigration {
   readonly exists: boolean
@@ -190,19 +185,21 @@ const stateOf = Effect.fnUntraced(function*(
     [schema]
   )
   if (found?.["encoding"] !== "UTF8") {
-    return yield* refuse(location, "the database is not encoded in UTF8. Choose another one.")
+    return yield* refuse(location, { problem: "the database is not encoded in UTF8. Choose another one." })
   }
   const exists = found["there"] === true
   if (!exists) return { exists, ...pendingMigration(0, undefined) }
   if (found["ours"] !== true) {
     return found["used"] === true
-      ? yield* refuse(location, "the schema has tables of another program. Choose another one (?schema=NAME).")
+      ? yield* refuse(location, {
+        problem: "the schema has tables of another program. Choose another one (?schema=NAME)."
+      })
       : { exists, ...pendingMigration(0, undefined) }
   }
   const [row] = yield* query(`SELECT version FROM ${quoted(schema)}.destination`)
   const version = readNumber(row, "version")
   if (version > currentVersion) {
-    return yield* refuseAs(location, { problem: writtenLater(yield* programIn(query, schema)), isLater: true })
+    return yield* refuse(location, { problem: writtenLater(yield* programIn(query, schema)), isLater: true })
   }
   const additions = version >= oldestReadableVersion ? yield* additionsIn(query, location, schema, lists) : undefined
   return { exists, ...pendingMigration(version, additions) }
@@ -228,7 +225,7 @@ const additionsIn = Effect.fnUntraced(function*(
     `SELECT list, name, kind, unfilled_from, (SELECT version FROM ${quotedSchema}.program_version) AS program FROM ${quotedSchema}.list_columns`
   )
   const additions = additionsTo(recorded.map(toRecordedColumn), lists, readOptional(recorded[0], "program"))
-  return Result.isFailure(additions) ? yield* refuseAs(location, additions.failure) : additions.success
+  return Result.isFailure(additions) ? yield* refuse(location, additions.failure) : additions.success
 })
 
 const sqlTypes = { text: "text", integer: "bigint", boolean: "boolean" } as const
