@@ -69,20 +69,12 @@ export const openPersonal = (
 
 const refusalOf = (state: PersonalState, rule: PersonalRule): SinkReason | undefined => {
   const { rewriting, rule: stored, suppressed } = state
-  if (rewriting || (stored !== undefined && !isSame(stored, rule))) {
+  const isOther = rewriting || (stored !== undefined && !isSame(stored, rule))
+  if (!isOther && suppressed.length === 0) return undefined
+  const reclassified = isOther ? reclassifiedFields(stored, rule) : reclassifiedInErasures(stored)
+  if (isOther || reclassified.length > 0) {
     const [bound, given] = bothRuleWords(stored, rule)
-    return new OtherRule({
-      bound,
-      given,
-      isRewriting: rewriting,
-      reclassified: reclassifiedFields(stored, rule)
-    })
-  }
-  if (suppressed.length === 0) return undefined
-  const reclassified = reclassifiedInErasures(stored)
-  if (reclassified.length > 0) {
-    const [bound, given] = bothRuleWords(stored, rule)
-    return new OtherRule({ bound, given, isRewriting: false, reclassified })
+    return new OtherRule({ bound, given, isRewriting: rewriting, reclassified })
   }
   const problem = rule.key === undefined
     ? "it has a suppression list of erased persons, which needs the personal key. Give it in PAYMENTS_PERSONAL_KEY, or as personal_key_file in the sources file."
