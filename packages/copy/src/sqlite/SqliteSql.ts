@@ -28,15 +28,8 @@ export const sqlOver = ({ run }: Pick<SqliteClient, "run">, location: string): S
 })
 
 /** Runs statements in the step that is running. */
-export const sqlIn = (db: Database, location: string): Sql => ({
-  location,
-  dialect: "sqlite",
-  read: (statement, convert) => Effect.sync(() => convert(all(db, statement))),
-  readExact: (statement, convert) => Effect.sync(() => convert(allExact(db, statement))),
-  all: (statement) => Effect.sync(() => all(db, statement)),
-  run: (statement) => Effect.sync(() => change(db, statement)),
-  first: (statement, limit) => Effect.sync(() => first(db, statement, limit))
-})
+export const sqlIn = (db: Database, location: string): Sql =>
+  sqlOver({ run: (step) => Effect.sync(() => step(db)) }, location)
 
 export const databaseOver = (
   client: Pick<SqliteClient, "run" | "unlockedTransaction">,
