@@ -3,7 +3,7 @@
  * nothing about rows that they do not read. A pass that fails is simply run again, so it waits for no service that is down.
  */
 import { type Lists, Monotonic, PaymentsApi, type PaymentsError, type Position } from "@payments/core"
-import { Duration, Effect, type Scope } from "effect"
+import { Duration, Effect, type Scope, Struct } from "effect"
 import * as ScanTotals from "../plan/ScanTotals.ts"
 import type { Counts } from "../port/Counts.ts"
 import { type Part, type PassKind, type ScanRequest, type Session, Sink, type SinkError } from "../port/Sink.ts"
@@ -15,10 +15,11 @@ import { commitPages, makeReading, type Reading, type ReadingEvent, readPages } 
 import { forgetCommits, type SourceGuard } from "./SourceGuard.ts"
 
 /** The quarantined records are those that the pass has written although they do not match the document. */
-type PassCounts = Pick<Counts, "pages" | "records" | "inserted" | "updated" | "returned" | "quarantined">
+const passCounts = ["pages", "records", "inserted", "updated", "returned", "quarantined"] as const
+const noCounts = Struct.pick(ScanTotals.none.counts, passCounts)
 
 /** A pass that has read all its pages. */
-export interface PassSummary extends PassCounts {
+export interface PassSummary extends Pick<Counts, typeof passCounts[number]> {
   readonly kind: PassKind
   readonly list: Lists.ListName
   /** Repeated requests. */
@@ -106,7 +107,7 @@ const runPass = Effect.fn("Export.pass")(function*(
   const api = yield* PaymentsApi
   const sink = yield* Sink
   const { inspect, location, passes } = sink
-  const emptyPass = { kind, list: list.name, ...countsIn(ScanTotals.none.counts), retries: 0, elapsed: Duration.zero }
+  const emptyPass = { kind, list: list.name, ...noCounts, retries: 0, elapsed: Duration.zero }
   if (passes === undefined || inspect === undefined) return emptyPass
   const personal = yield* openPersonal({ location, personal: inspect.personal }, rule)
   const session = yield* passes.begin(list, kind, { ...request, personal: personal.binding })
@@ -141,14 +142,5 @@ const runPass = Effect.fn("Export.pass")(function*(
   yield* pass.end
   forgetCommits(source, name, kind)
   const elapsed = Duration.millis((yield* Monotonic.millis) - startedAt)
-  return { kind, list: name, ...countsIn(yield* session.progress), retries, elapsed }
+  return { kind, list: name, ...Struct.pick(yield* session.progress, passCounts), retries, elapsed }
 }, Effect.scoped)
-
-const countsIn = ({ inserted, pages, quarantined, records, returned, updated }: Counts): PassCounts => ({
-  pages,
-  records,
-  inserted,
-  updated,
-  returned,
-  quarantined
-})
