@@ -6,7 +6,7 @@
 import { Effect } from "effect"
 import { type ChangeRange, isLost, type KnownChange, type Lineage, newName } from "../port/Generations.ts"
 import { NotADestination, type SinkError } from "../port/Sink.ts"
-import { earlierVersion, generationVersion } from "../store/Migrations.ts"
+import { earlierVersion } from "../store/Migrations.ts"
 import type { NewGeneration } from "../store/Store.ts"
 import { readNumber, readOptional, readText, type Row, toChangeRange, toGeneration } from "../store/StoredRows.ts"
 import { readTime } from "./SqlDialect.ts"
@@ -61,16 +61,6 @@ export const rangeIn = (db: Sql, hasGenerations = true): Effect.Effect<ChangeRan
         coalesce((SELECT seq FROM ${schema}.changes_pruned), 0) AS pruned, ${lastChange} AS last`,
     ([row]) => toChangeRange(row)
   )
-
-/** A destination of an earlier version has no generations. */
-export const generationsOver = (db: Sql) => {
-  const hasGenerations = hasVersion(db, generationVersion)
-  return {
-    hasGenerations,
-    lineage: Effect.flatMap(hasGenerations, (has) => has ? lineageIn(db) : Effect.succeed([])),
-    changeRange: Effect.flatMap(hasGenerations, (has) => rangeIn(db, has))
-  }
-}
 
 /** Begins a generation, in a transaction. */
 export const beginIn = Effect.fnUntraced(function*(

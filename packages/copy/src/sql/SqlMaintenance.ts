@@ -1,12 +1,11 @@
 /** The consumers of changes, and the removal of old changes, scans and rows. */
-import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { pieceOf, RowSet } from "../plan/RowSet.ts"
 import { judgeMove } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
 import { generationVersion, personalVersion } from "../store/Migrations.ts"
 import type { RedactionStore } from "../store/RedactionStore.ts"
-import type { ChangeNeeds, Maintenance, PrunedRows, Reader } from "../store/Store.ts"
+import type { ChangeNeeds, Maintenance, Reader } from "../store/Store.ts"
 import {
   readNumber,
   readOptional,
@@ -15,8 +14,7 @@ import {
   toOldChange,
   toOldRow,
   toPiece,
-  toPosition,
-  toPrunedRows
+  toPosition
 } from "../store/StoredRows.ts"
 import { forgetScans, incrementRevision } from "./SqlCommit.ts"
 import { greatest, readTime, tableIn } from "./SqlDialect.ts"
@@ -211,12 +209,3 @@ const onlyRow = either("only", "singleton")
 
 /** A commit may be changing a row that has just been returned. PostgreSQL skips that row instead of waiting for it. */
 const lockRows = either("", "FOR UPDATE OF t SKIP LOCKED")
-
-/** A destination of an earlier version has no table of removed rows, and has removed none. */
-export const prunedRowsIn = (db: Sql, list: Lists.AnyList, hasTable: boolean): Effect.Effect<PrunedRows, SinkError> =>
-  Effect.map(
-    hasTable
-      ? db.all(sql`SELECT removed, seq, last_change FROM ${schema}.rows_pruned WHERE list = ${list.label}`)
-      : Effect.succeed([]),
-    ([row]) => toPrunedRows(row)
-  )

@@ -3,7 +3,7 @@ import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { type Column, layoutOf } from "../plan/Columns.ts"
 import { Damaged, type SinkError } from "../port/Sink.ts"
-import { personalVersion, renamedVersion } from "../store/Migrations.ts"
+import { generationVersion, personalVersion, renamedVersion } from "../store/Migrations.ts"
 import { personalColumns, toPersonalState } from "../store/PersonalBinding.ts"
 import {
   type BoundReader,
@@ -25,13 +25,13 @@ import {
   toConsumerState,
   toFullRow,
   toPiece,
+  toPrunedRows,
   toQuarantined,
   toRecordedColumn,
   toScan
 } from "../store/StoredRows.ts"
 import { greatest, isCompleteFullScan, isScan, quarantinePlace, readJson, readTime, tableIn } from "./SqlDialect.ts"
-import { currentGeneration, generationsOver, hasVersion, lastChange, ownGeneration } from "./SqlGenerations.ts"
-import { prunedRowsIn } from "./SqlMaintenance.ts"
+import { currentGeneration, hasVersion, lastChange, lineageIn, ownGeneration, rangeIn } from "./SqlGenerations.ts"
 import { stateQuery, toListState } from "./SqlState.ts"
 import {
   ask,
@@ -257,8 +257,8 @@ const cellsOf = (columns: ReadonlyArray<Column>, row: Row): Row =>
 const changesOver = (
   db: Sql
 ): ChangeReader => {
-  const { changeRange, hasGenerations, lineage } = generationsOver(db)
-  const hasPersonal = hasVersion(db, personalVersion)
+  // A destination of an earlier version has no generations. It has no table of removed rows, and has removed none.
+  const [hasGenerations, hasPersonal] = [hasVersion(db, generationVersion), hasVersion(db, personalVersion)]
   return {
     textsAt: Effect.fnUntraced(function*(list, scan, ids) {
       const stored = yield* rowOf(db, sql`SELECT last_change FROM ${schema}.scans WHERE scan = ${scan}`)
@@ -298,8 +298,11 @@ const changesOver = (
         WHERE list = ${list.label} AND day >= ${from}`,
         (rows) => rows.map(toChangeCount)
       ),
-    changeRange,
-    lineage,
-    prunedRows: (list) => Effect.flatMap(hasPersonal, (has) => prunedRowsIn(db, list, has))
+    changeRange: Effect.flatMap(hasGenerations, (has) => rangeIn(db, has)),
+    lineage: Effect.flatMap(hasGenerations, (has) => has ? lineageIn(db) : Effect.succeed([])),
+    prunedRows: (list) => {
+      const removed = sql`SELECT removed, seq, last_change FROM ${schema}.rows_pruned WHERE list = ${list.label}`
+      return Effect.map(Effect.flatMap(hasPersonal, (has) => has ? rowOf(db, removed) : Effect.undefined), toPrunedRows)
+    }
   }
 }
