@@ -13,6 +13,9 @@ export interface PostgresDestination {
 }
 
 const sink = Effect.promise(() => import("../postgres/PostgresSink.ts"))
+const access = Effect.promise(() => import("../postgres/PostgresAccess.ts"))
+const snapshots = Effect.promise(() => import("../postgres/PostgresSnapshot.ts"))
+const queries = Effect.promise(() => import("../postgres/PostgresQuery.ts"))
 
 /** Why a text from this place may not contain a password. */
 const passwordProblems = {
@@ -57,15 +60,9 @@ export const postgres: Driver<PostgresDestination> = {
       place: {
         isLocal: false,
         server: "PostgreSQL",
-        accessProblem: Effect.flatMap(
-          Effect.promise(() => import("../postgres/PostgresAccess.ts")),
-          ({ accessProblem }) => accessProblem(url)
-        ),
+        accessProblem: Effect.flatMap(access, ({ accessProblem }) => accessProblem(url)),
         spelling: spellingOf(url),
-        identity: Effect.flatMap(
-          Effect.promise(() => import("../postgres/PostgresIdentity.ts")),
-          ({ identityOf }) => identityOf(url)
-        ),
+        identity: Effect.flatMap(access, ({ identityOf }) => identityOf(url)),
         cleaning: cleaningOf(url)
       },
       dialect: postgresDialect,
@@ -75,17 +72,10 @@ export const postgres: Driver<PostgresDestination> = {
       }),
       layer: Layer.unwrap(Effect.map(sink, ({ layer }) => layer(url, undefined, undefined, runner))),
       reader: Effect.flatMap(sink, ({ reader }) => reader(url)),
-      snapshot: Effect.flatMap(
-        Effect.promise(() => import("../postgres/PostgresSnapshot.ts")),
-        ({ openSnapshot }) => openSnapshot(url)
-      ),
+      snapshot: Effect.flatMap(snapshots, ({ openSnapshot }) => openSnapshot(url)),
       maintenance: Effect.flatMap(sink, ({ maintenance }) => maintenance(url)),
       pendingMigration: Effect.flatMap(sink, ({ pendingMigration }) => pendingMigration(url)),
-      query: (sql, parameters) =>
-        Effect.flatMap(
-          Effect.promise(() => import("../postgres/PostgresQuery.ts")),
-          ({ query }) => query(url, sql, parameters)
-        )
+      query: (sql, parameters) => Effect.flatMap(queries, ({ query }) => query(url, sql, parameters))
     }
   }
 }

@@ -1,4 +1,4 @@
-/** Why this user may not write into a schema of PostgreSQL. Only reads the server's catalog. */
+/** Which schema of PostgreSQL a URL names, and why this user may not write into it. Only reads the server's catalog. */
 import { Effect, Option } from "effect"
 import { AccessDenied, DestinationFailed, type SinkError, type SinkReason } from "../port/Sink.ts"
 import { isCurrent } from "../store/Evolution.ts"
@@ -8,7 +8,7 @@ import { settingsOf } from "./PostgresSettings.ts"
 import type { PostgresUrl } from "./PostgresUrl.ts"
 
 /** `SELECT`, `INSERT`, `UPDATE` and `DELETE` are needed on all tables of a schema. Only the owner may change tables. */
-const query = `SELECT ${readOnly} AS read_only,
+const accessQuery = `SELECT ${readOnly} AS read_only,
   CASE WHEN s.oid IS NULL THEN has_database_privilege(current_database(), 'CREATE')
   ELSE has_schema_privilege(s.oid, 'USAGE') AND coalesce((
     SELECT bool_and(has_table_privilege(t.oid, 'SELECT') AND has_table_privilege(t.oid, 'INSERT')
@@ -24,7 +24,7 @@ const query = `SELECT ${readOnly} AS read_only,
 export const accessProblem = (url: PostgresUrl): Effect.Effect<SinkReason | undefined, SinkError> =>
   Effect.scoped(Effect.gen(function*() {
     const client = yield* connect(yield* settingsOf(url))
-    const [row] = yield* client.once(query, [url.schema])
+    const [row] = yield* client.once(accessQuery, [url.schema])
     const refusal = readOnlyProblem(row)
     if (refusal !== undefined) return refusal
     if (row?.["may_write"] !== true) return new DestinationFailed({ code: "42501" })
@@ -34,4 +34,16 @@ export const accessProblem = (url: PostgresUrl): Effect.Effect<SinkReason | unde
     return Option.isSome(pending) && pending.value.from > 0 && !isCurrent(pending.value)
       ? new AccessDenied({ problem: deniedMigration(pending.value) })
       : undefined
+  }))
+
+/** The moment when the server started, in microseconds, distinguishes servers. No privilege is needed to read it. */
+const identityQuery = `SELECT concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()),
+  (SELECT oid FROM pg_database WHERE datname = current_database())) AS place`
+
+/** Returns a text that is the same for two URLs of one schema of one running server. */
+export const identityOf = (url: PostgresUrl): Effect.Effect<string, SinkError> =>
+  Effect.scoped(Effect.gen(function*() {
+    const client = yield* connect(yield* settingsOf(url))
+    const [row] = yield* client.once(identityQuery)
+    return JSON.stringify(["postgres", String(row?.["place"]), url.schema])
   }))
