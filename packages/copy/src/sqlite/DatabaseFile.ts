@@ -3,6 +3,7 @@
  * SQLite opens whatever file a name leads to and writes its log next to it. If one file had two names, or if a name led
  * to another file later, a list could have two writers.
  */
+import { Result } from "effect"
 import {
   accessSync,
   type BigIntStats,
@@ -105,42 +106,37 @@ export class OpenFile {
 
   /** Throws if the database is no longer at its path, or has a second name. */
   requireInPlace(): void {
-    const stats = statsOf(this.#path)
-    if (stats === undefined || !isSame(stats, this.#database)) {
-      throw new DestinationMoved({ problem: `${basename(this.#path)} was moved, removed or replaced` })
-    }
-    if (stats.nlink > 1n) throw new NotADestination({ problem: hardLinked })
+    const { nlink } = requireSame(this.#path, this.#database)
+    if (nlink > 1n) throw new NotADestination({ problem: hardLinked })
   }
 
   /** Whether the database is no longer at its path, but its log still is. */
   hasOrphanedLog(): boolean {
     const [log] = this.#companions
-    const stats = log === undefined ? undefined : statsOf(log[0])
-    const isLogInPlace = stats !== undefined && isSame(stats, log?.[1])
-    const database = statsOf(this.#file)
-    return isLogInPlace && (database === undefined || !isSame(database, this.#database))
+    return log !== undefined && isSame(statsOf(log[0]), log[1]) && !isSame(statsOf(this.#file), this.#database)
   }
 
   /** Throws if the log or the index is no longer at its path: no other program would read what SQLite writes. */
   requireCompanions(): void {
-    for (const [path, identity] of this.#companions) {
-      const stats = statsOf(path)
-      if (stats === undefined || !isSame(stats, identity)) {
-        throw new DestinationMoved({ problem: `${basename(path)} was moved, removed or replaced` })
-      }
-    }
+    for (const [path, identity] of this.#companions) requireSame(path, identity)
   }
 }
 
-const isSame = (left: Identity, right: Identity | undefined): boolean =>
-  left.dev === right?.dev && left.ino === right.ino
+const requireSame = (path: string, identity: Identity | undefined): BigIntStats => {
+  const stats = statsOf(path)
+  if (stats !== undefined && isSame(stats, identity)) return stats
+  throw new DestinationMoved({ problem: `${basename(path)} was moved, removed or replaced` })
+}
+
+/** Whether both files exist and are the same one. */
+const isSame = (left: Identity | undefined, right: Identity | undefined): boolean =>
+  left !== undefined && left.dev === right?.dev && left.ino === right.ino
 
 /** Opens the file. If another file has replaced it meanwhile, closes it again and returns undefined. */
 export const openUnreplaced = <A>(file: string, open: () => A, close: (opened: A) => void): A | undefined => {
   const before = statsOf(file)
   const opened = open()
-  const after = statsOf(file)
-  if (after !== undefined && isSame(after, before)) return opened
+  if (isSame(statsOf(file), before)) return opened
   close(opened)
   return undefined
 }
@@ -156,13 +152,8 @@ export const writeNote = (file: string, note: string): void => {
   }
 }
 
-export const readNote = (file: string): string | undefined => {
-  try {
-    return readFileSync(file, "utf8")
-  } catch {
-    return undefined
-  }
-}
+export const readNote = (file: string): string | undefined =>
+  Result.getOrUndefined(Result.try(() => readFileSync(file, "utf8")))
 
 export const removeNote = (file: string): void => {
   try {
