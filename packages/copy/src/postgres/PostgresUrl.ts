@@ -74,10 +74,4 @@ export const shown = ({ database = "", host = "", port, schema, user }: Postgres
 
 const emptyToUndefined = (text: string): string | undefined => text === "" ? undefined : text
 
-const decoded = (text: string): string | undefined => {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return undefined // the caller reports it
-  }
-}
+const decoded = (text: string): string | undefined => Result.getOrUndefined(Result.try(() => decodeURIComponent(text))) // the caller reports it

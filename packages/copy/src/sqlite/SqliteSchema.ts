@@ -153,13 +153,10 @@ const versionOf = (db: Statements): number => {
 }
 
 /** Returns the version of the last program that changed the tables, or undefined if the tables do not record it. */
-const programIn = (db: Statements): string | undefined => {
-  try {
-    return readOptional(db.prepare("SELECT version FROM program_version").get(), "version")
-  } catch {
-    return undefined
-  }
-}
+const programIn = (db: Statements): string | undefined =>
+  Result.getOrUndefined(
+    Result.try(() => readOptional(db.prepare("SELECT version FROM program_version").get(), "version"))
+  )
 
 const recordedIn = (db: Statements): ReadonlyArray<RecordedColumn> =>
   db.prepare("SELECT list, name, kind, unfilled_from FROM list_columns").all().map(toRecordedColumn)
