@@ -2,7 +2,7 @@
  * The totals of a running scan: its counts, and the sums and digest for its certificate. They are committed with every
  * checkpoint, so that a resumed scan continues from them. Databases store them in the column `totals`.
  */
-import { Effect, Option, Schema } from "effect"
+import { Effect, type Option, Schema } from "effect"
 import type { Certificate } from "../port/Certificate.ts"
 import { Counts } from "../port/Counts.ts"
 import { type Batch, Damaged, type ScanProgress, SinkError } from "../port/Sink.ts"
@@ -49,13 +49,10 @@ export const ofScan = (
   { location }: { readonly location: string },
   { scan, totals }: { readonly scan: number; readonly totals: string }
 ): Effect.Effect<ScanTotals, SinkError> =>
-  Option.match(fromJson(totals), {
-    onNone: () =>
-      Effect.fail(
-        new SinkError({ location, reason: new Damaged({ problem: `the totals of scan ${scan} cannot be read` }) })
-      ),
-    onSome: Effect.succeed
-  })
+  Effect.fromOption(
+    fromJson(totals),
+    () => new SinkError({ location, reason: new Damaged({ problem: `the totals of scan ${scan} cannot be read` }) })
+  )
 
 /** Whether the scan has written rows, in any of its runs. */
 export const hasWritten = ({ counts: { inserted, returned, updated } }: ScanTotals): boolean =>
