@@ -10,7 +10,7 @@ export type Classes = { readonly [field: string]: Lists.FieldMeaning["identifies
 
 export const classKey = (list: Lists.AnyList, path: ReadonlyArray<string>): string => `${list.label} ${path.join(".")}`
 
-const sorted = (entries: ReadonlyArray<readonly [string, Classes[string]]>): Classes =>
+export const sorted = <A>(entries: ReadonlyArray<readonly [string, A]>): { readonly [path: string]: A } =>
   Object.fromEntries(entries.toSorted(([one], [other]) => one < other ? -1 : 1))
 
 export const currentClasses: Classes = sorted(

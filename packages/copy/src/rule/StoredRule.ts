@@ -6,7 +6,7 @@ import { Lists } from "@payments/core"
 import { Option, Schema } from "effect"
 import { createHash } from "node:crypto"
 import { fieldsText } from "../text/FieldNames.ts"
-import { type Classes, classKey, currentClasses, firstClasses, isFirstTable } from "./Classes.ts"
+import { type Classes, classKey, currentClasses, firstClasses, isFirstTable, sorted } from "./Classes.ts"
 import { keyCheck } from "./Pseudonym.ts"
 import {
   actionOf,
@@ -58,7 +58,7 @@ const storedWith = (rule: RuleSettings, key: string | undefined): StoredRule => 
   version: isFirstTable ? 1 : 2,
   preset: rule.preset,
   undocumented: rule.undocumented,
-  fields: sorted(rule.fields),
+  fields: sorted(Object.entries(rule.fields)),
   documented: changedFields(rule),
   ...key === undefined ? {} : { key },
   ...isFirstTable ? {} : { classes: currentClasses }
@@ -66,16 +66,13 @@ const storedWith = (rule: RuleSettings, key: string | undefined): StoredRule => 
 
 /** Returns the documented fields that the rule does not keep. */
 const changedFields = (rule: RuleSettings): StoredRule["documented"] => {
-  const changed: { [path: string]: "omit" | "pseudonymize" } = {}
+  const changed = new Map<string, "omit" | "pseudonymize">()
   for (const field of Lists.all.flatMap(Lists.fieldMeanings)) {
     const action = actionOf(rule, field)
-    if (action !== "keep") changed[field.path.join(".")] = action
+    if (action !== "keep") changed.set(field.path.join("."), action)
   }
-  return sorted(changed)
+  return sorted([...changed])
 }
-
-const sorted = <A>(record: { readonly [path: string]: A }): { readonly [path: string]: A } =>
-  Object.fromEntries(Object.entries(record).toSorted(([one], [other]) => one < other ? -1 : 1))
 
 /** Whether the rule needs a key. */
 export const hasPseudonyms = (rule: PersonalRule): boolean =>
@@ -124,7 +121,7 @@ const isSameStored = (before: StoredRule, after: StoredRule): boolean =>
 
 const hasSameSettings = (before: StoredRule, after: StoredRule): boolean =>
   before.preset === after.preset && before.undocumented === after.undocumented &&
-  JSON.stringify(sorted(before.fields)) === JSON.stringify(after.fields) &&
+  JSON.stringify(sorted(Object.entries(before.fields))) === JSON.stringify(after.fields) &&
   (before.key === after.key || !Object.values(before.documented).includes("pseudonymize"))
 
 /**
