@@ -65,11 +65,11 @@ export const layer = (
       const { store } = renderer
       const copySink = makeSink(store, lists)
       const publish = (ended?: Lists.AnyList) => Effect.provideContext(publishWith(renderer, ended), platform)
+      // Passes render no files: a list is rendered after its full scans.
       return Sink.of({
-        location,
+        ...copySink,
         // An earlier run may have ended before it rendered its last commit, or it may have rendered another format.
         lock: (list, onLocked) => Effect.tap(copySink.lock(list, onLocked), () => publish()),
-        ...(copySink.inspect === undefined ? {} : { inspect: copySink.inspect }),
         // Render a list again as soon as its new columns are filled: its scan may take hours.
         begin: (list, request) =>
           Effect.gen(function*() {
@@ -78,8 +78,6 @@ export const layer = (
             if (columns.length > 0) yield* publish()
             return session
           }),
-        // Passes render no files: a list is rendered after its full scans.
-        ...(copySink.passes === undefined ? {} : { passes: copySink.passes }),
         publish
       })
     })
