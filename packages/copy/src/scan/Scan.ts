@@ -83,8 +83,11 @@ export interface ScanSummary extends ScanProgress {
 const defaultLargestBatch = 1000
 
 /** Scans one list into the destination, until the null cursor or an error. Committed rows stay after an error. */
-export const scan = (name: Lists.ListName, options: ScanOptions = {}) =>
-  Effect.suspend(() => scanIn(scanOf(name, options)))
+export const scan = Effect.fnUntraced(function*(name: Lists.ListName, options: ScanOptions = {}) {
+  const task = scanOf(name, options)
+  yield* lock(task)
+  return yield* scanLocked(task)
+}, Effect.scoped)
 
 interface ListScan {
   readonly list: Lists.AnyList
@@ -108,11 +111,6 @@ const scanOf = (name: Lists.ListName, options: ScanOptions): ListScan => ({
 
 const lock = ({ list, options: { onLocked = scanDefaults.onLocked } }: ListScan) =>
   Effect.flatMap(Sink, (sink) => sink.lock(list, onLocked))
-
-const scanIn = Effect.fnUntraced(function*(task: ListScan) {
-  yield* lock(task)
-  return yield* scanLocked(task)
-}, Effect.scoped)
 
 const scanLocked = Effect.fn("Export.scan")(function*(task: ListScan) {
   const { list, source } = task
