@@ -100,10 +100,8 @@ export const pointAt = Effect.fnUntraced(function*(
   const earlierRows = (list: Lists.AnyList, by: ComparedBy) =>
     new SortedRows((after) => snapshot.earlier(list, at, by, after))
   return {
-    location: snapshot.location,
+    ...current(snapshot),
     incompleteLists,
-    columns: snapshot.columns,
-    hasFastTexts: snapshot.hasFastTexts,
     contents: (list, by) => contentsThen(currentContents(snapshot, list, by), earlierRows(list, by)),
     rows: (list, ids) => snapshot.rowsAt(list, ids, at),
     totals: Effect.fnUntraced(function*(list, columns) {

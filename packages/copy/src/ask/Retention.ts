@@ -8,6 +8,8 @@
 import { Lists } from "@payments/core"
 import { DateTime, Duration, Effect, type FileSystem, type Path } from "effect"
 import { maintenance as openMaintenance, operations, type StoredDestination } from "../destination/Destination.ts"
+import type { DestinationSettings } from "../destination/Driver.ts"
+import type { ConsumerState } from "../port/ListFreshness.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { ChangeNeeds, ChooseChanges, ChooseRows, Maintenance, OldChange, OldRow } from "../store/Store.ts"
 import { hasList } from "./ExistingColumns.ts"
@@ -25,10 +27,8 @@ export interface Retention {
 }
 
 /** A consumer that has not acknowledged a change, and its position. */
-interface HeldBackByConsumer {
+interface HeldBackByConsumer extends Pick<ConsumerState, "name" | "position"> {
   readonly by: "consumer"
-  readonly name: string
-  readonly position: number
 }
 
 /** What keeps a change that is old enough to be removed. */
@@ -80,10 +80,7 @@ export const prune = Effect.fnUntraced(function*(
   return pruned
 })
 
-export interface DestinationRetention extends Retention {
-  /** How many earlier snapshots of a list a folder of files keeps. Other destinations have none. */
-  readonly keepSnapshots?: number | undefined
-}
+export interface DestinationRetention extends Retention, Pick<DestinationSettings, "keepSnapshots"> {}
 
 /**
  * Removes what is older from a destination, as {@link prune} does. Where files are rendered, it then renders the lists
@@ -161,11 +158,7 @@ const chooseUnneeded: ChooseRows<ChosenRows> = (rows, { consumers, seen }) => {
   }
 }
 
-const byConsumer = ({ name, position }: ChangeNeeds["consumers"][number]): HeldBackByConsumer => ({
-  by: "consumer",
-  name,
-  position
-})
+const byConsumer = (consumer: ChangeNeeds["consumers"][number]): HeldBackByConsumer => ({ by: "consumer", ...consumer })
 
 const pruneChanges = Effect.fnUntraced(function*(
   maintenance: Maintenance,

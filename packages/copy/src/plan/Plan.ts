@@ -42,6 +42,7 @@ export interface Change {
 
 export interface Quarantined {
   readonly id: string | undefined
+  /** The path of the problem in the record. */
   readonly path: string
   readonly expected: string
   readonly raw: string

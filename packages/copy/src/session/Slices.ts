@@ -52,7 +52,7 @@ export interface SessionContext {
 }
 
 /** The part of a session's state that every batch changes. */
-interface CommitState {
+export interface CommitState {
   readonly totals: ScanTotals.ScanTotals
   /** The claim that the next commit binds. */
   readonly claim: OwnerClaim | undefined

@@ -7,13 +7,14 @@ import { layoutOf } from "../plan/Columns.ts"
 import { amountsOfText, type Plan, plan, type RowWrite } from "../plan/Plan.ts"
 import { RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
-import type { OwnerClaim, PassKind, Session, SinkError } from "../port/Sink.ts"
+import type { PassKind, Session, SinkError } from "../port/Sink.ts"
 import { bindingOf } from "../store/PersonalBinding.ts"
 import type { Opening, PassCommit } from "../store/Store.ts"
 import { timestamp } from "../store/StoredRows.ts"
 import { requestText } from "./NextScan.ts"
 import {
   commitBatch,
+  type CommitState,
   type FoundSlice,
   type OpenSession,
   planInputOf,
@@ -89,9 +90,7 @@ interface RunningPass extends OpenSession<PassState> {
   scan: number | undefined
 }
 
-interface PassState {
-  readonly totals: ScanTotals.ScanTotals
-  readonly claim: OwnerClaim | undefined
+interface PassState extends Omit<CommitState, "checkpoint"> {
   /** The rows of the last batch. */
   readonly lastRows: ReadonlySet<number>
   readonly isQuiet: boolean

@@ -4,7 +4,7 @@
  */
 import type { Lists } from "@payments/core"
 import type { Effect } from "effect"
-import type { RowWrite } from "../plan/Plan.ts"
+import type { Quarantined, RowWrite } from "../plan/Plan.ts"
 import type { Piece } from "../plan/RowSet.ts"
 import type { PersonalState, SinkError } from "../port/Sink.ts"
 
@@ -78,12 +78,9 @@ export interface ChangeText extends ChangeTexts {
   readonly certifiedRow: number | undefined
 }
 
-export interface QuarantinedText {
+export interface QuarantinedText extends Omit<Quarantined, "expected"> {
   /** Its position in the table, in the database's format. */
   readonly place: string
-  readonly id: string | undefined
-  readonly path: string
-  readonly raw: string
 }
 
 /** The last complete full scan of a list. */

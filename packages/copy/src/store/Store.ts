@@ -5,7 +5,7 @@
 import type { Lists } from "@payments/core"
 import type { Effect, Scope } from "effect"
 import type { Cell, Column, RecordedColumn } from "../plan/Columns.ts"
-import type { Plan, RowLookup, StoredRow } from "../plan/Plan.ts"
+import type { Plan, Quarantined, RowLookup, StoredRow } from "../plan/Plan.ts"
 import type { Piece, RowSet } from "../plan/RowSet.ts"
 import type {
   ChangeRange,
@@ -39,12 +39,8 @@ export interface ScanRow {
   readonly endedAt: string | undefined
 }
 
-export interface NewScan {
+export interface NewScan extends Pick<ScanRow, "part" | "request" | "firstRow" | "totals"> {
   readonly list: Lists.AnyList
-  readonly part: string
-  readonly request: string
-  readonly firstRow: number
-  readonly totals: string
   readonly now: string
   /** Compared as in a {@link Commit}: the part may be the id of a customer who has been erased meanwhile. */
   readonly personal: PersonalBinding
@@ -83,13 +79,9 @@ export interface Commit {
 /** One transaction of a pass. */
 export interface PassCommit extends Pick<Commit, "list" | "source" | "personal" | "now" | "plan" | "owner"> {
   /** The stored pass. Its first transaction stores it as a complete scan, and returns its number. */
-  readonly pass: {
+  readonly pass: Pick<ScanRow, "request" | "startedAt" | "firstRow" | "totals"> & {
     readonly scan: number | undefined
     readonly kind: PassKind
-    readonly request: string
-    readonly startedAt: string
-    readonly firstRow: number
-    readonly totals: string
   }
   /**
    * If the pass changes rows that the running full scan has seen: the totals of that scan without and with these changes.
@@ -152,17 +144,12 @@ export interface ChangeRow {
 }
 
 /** A row of `quarantine`. */
-export interface QuarantinedRow {
+export interface QuarantinedRow extends Quarantined {
   /** The position of the row in the table, in the database's format. */
   readonly place: string
   /** The list's name, as on the command line. */
   readonly list: string
   readonly scan: number
-  readonly id: string | undefined
-  /** The path of the problem in the record. */
-  readonly path: string
-  readonly expected: string
-  readonly raw: string
 }
 
 /** The rows of a list that {@link Maintenance.pruneRows} has removed. */
