@@ -104,16 +104,12 @@ const fieldsOfColumn = (column: Column, dates: ReturnType<typeof Lists.dateField
     : [own]
 }
 
-const elementOf = ({ kind, name }: Column): SchemaElement => {
-  switch (kind) {
-    case "text":
-      return text(name, name === "id" ? "REQUIRED" : "OPTIONAL")
-    case "integer":
-      return { name, type: "INT64", repetition_type: "OPTIONAL" }
-    case "boolean":
-      return { name, type: "BOOLEAN", repetition_type: "OPTIONAL" }
-  }
-}
+const elementOf = ({ kind, name }: Column): SchemaElement =>
+  kind === "text"
+    ? text(name, name === "id" ? "REQUIRED" : "OPTIONAL")
+    : { name, type: types[kind], repetition_type: "OPTIONAL" }
+
+const types = { integer: "INT64", boolean: "BOOLEAN" } as const
 
 const text = (name: string, repetition_type: "REQUIRED" | "OPTIONAL"): SchemaElement => ({
   name,
