@@ -3,6 +3,7 @@ import { Lists } from "@payments/core"
 import { Duration, Effect, Result } from "effect"
 import { columnsOf, tableOf } from "../plan/Columns.ts"
 import { AccessDenied, NotADestination, SinkError } from "../port/Sink.ts"
+import { columnTypes } from "../sql/SqlDialect.ts"
 import { quoted } from "../sql/SqlStatement.ts"
 import {
   type Additions,
@@ -228,15 +229,13 @@ const additionsIn = Effect.fnUntraced(function*(
   return Result.isFailure(additions) ? yield* refuse(location, additions.failure) : additions.success
 })
 
-const sqlTypes = { text: "text", integer: "bigint", boolean: "boolean" } as const
-
 const tableStatements = (quotedSchema: string): TableStatements => ({
   prefix: `${quotedSchema}.`,
   create: (list) => {
     const table = tableOf(list)
     // A system update may change the collation of a language, which would break an index. Byte order never changes.
     const columns = columnsOf(list).map(({ kind, name }) =>
-      `${quoted(name)} ${sqlTypes[kind]}${name === "id" ? ` COLLATE "C" NOT NULL UNIQUE` : ""}`
+      `${quoted(name)} ${columnTypes[kind]}${name === "id" ? ` COLLATE "C" NOT NULL UNIQUE` : ""}`
     )
     return [
       `CREATE TABLE ${quotedSchema}.${table} (
@@ -247,7 +246,7 @@ const tableStatements = (quotedSchema: string): TableStatements => ({
     ]
   },
   addColumn: (list, { kind, name }) =>
-    `ALTER TABLE ${quotedSchema}.${tableOf(list)} ADD COLUMN ${quoted(name)} ${sqlTypes[kind]}`
+    `ALTER TABLE ${quotedSchema}.${tableOf(list)} ADD COLUMN ${quoted(name)} ${columnTypes[kind]}`
 })
 
 /**
