@@ -66,11 +66,6 @@ const kindOf = (stats: BigIntStats): string => {
  * file is not writable: SQLite would open it read-only, and read-only locks do not exclude other programs.
  */
 export const requireOwned = (file: string): void => {
-  createOwned(file)
-  accessSync(file, constants.R_OK | constants.W_OK)
-}
-
-const createOwned = (file: string): void => {
   try {
     closeSync(openSync(file, "wx", ownerOnly))
   } catch (error) {
@@ -78,6 +73,7 @@ const createOwned = (file: string): void => {
     // (https://sqlite.org/howtocorrupt.html, 2.2).
     if (errorCode(error) !== "EEXIST") throw error
   }
+  accessSync(file, constants.R_OK | constants.W_OK)
 }
 
 const statsOf = (path: string): BigIntStats | undefined => statSync(path, { bigint: true, throwIfNoEntry: false })
