@@ -41,15 +41,15 @@ export interface Verified {
  * complete scan from the rows and the quarantine. A row that a later scan has changed counts with its earlier text.
  */
 export const verify = (reader: Reader, list: Lists.AnyList): Effect.Effect<Verified, SinkError> =>
-  Effect.catchIf(untilUnchanged(stateOf(reader, list), verifyRows(reader, list)), isDamage, ({ reason }) => {
-    const problem = `cannot be read completely: ${reason._tag === "Damaged" ? reason.problem : ""}`
-    return Effect.succeed({
-      list: list.name,
-      certificate: undefined,
-      differences: [{ list: list.name, id: undefined, problem }],
-      skipped: []
-    })
-  })
+  untilUnchanged(stateOf(reader, list), verifyRows(reader, list)).pipe(
+    Effect.catchReason("SinkError", "Damaged", ({ problem }) =>
+      Effect.succeed({
+        list: list.name,
+        certificate: undefined,
+        differences: [{ list: list.name, id: undefined, problem: `cannot be read completely: ${problem}` }],
+        skipped: []
+      }))
+  )
 
 /** The pause before a check is repeated. */
 const pause = Duration.millis(200)
@@ -101,10 +101,8 @@ const stateOf = (reader: Reader, list: Lists.AnyList): Effect.Effect<CheckedStat
     return { edition, evidence: JSON.stringify([scan, pruned, removed]) }
   }).pipe(
     // The check itself reports damage.
-    Effect.catchIf(isDamage, () => Effect.succeed({ edition: 0, evidence: "damaged" }))
+    Effect.catchReason("SinkError", "Damaged", () => Effect.succeed({ edition: 0, evidence: "damaged" }))
   )
-
-const isDamage = ({ reason }: SinkError): boolean => reason._tag === "Damaged"
 
 /** Returns the lists that were scanned into the destination. A list whose scans cannot be read counts as scanned. */
 export const exportedLists = (
@@ -115,7 +113,7 @@ export const exportedLists = (
     lists,
     (list) =>
       Effect.map(reader.scans(list), (scans) => scans.length > 0).pipe(
-        Effect.catchIf(isDamage, () => Effect.succeed(true))
+        Effect.catchReason("SinkError", "Damaged", () => Effect.succeed(true))
       )
   )
 

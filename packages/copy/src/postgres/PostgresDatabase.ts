@@ -36,5 +36,5 @@ export const originOf = (once: Query): Effect.Effect<Statement, SinkError> =>
   once(`SELECT ${originSql} AS origin`).pipe(
     Effect.as(raw(originSql)),
     // A managed server may lack the functions, or deny them.
-    Effect.catchIf(({ reason }) => reason._tag === "Failed", () => Effect.succeed(unknownOrigin))
+    Effect.catchReason("SinkError", "Failed", () => Effect.succeed(unknownOrigin))
   )

@@ -118,10 +118,7 @@ export const openDatabase = (
           run((opened) => opened.rebuild()),
           once(location, () => db.emptyLog()).pipe(
             whileBusy(patience),
-            Effect.catchIf(
-              ({ reason }) => reason._tag === "Locked",
-              () => Effect.fail(new SinkError({ location, reason: new LogInUse() }))
-            )
+            Effect.catchReason("SinkError", "Locked", () => new SinkError({ location, reason: new LogInUse() }))
           )
         ),
         unlockedTransaction: (step) => run(() => db.transaction(() => step(db)))
