@@ -2,19 +2,15 @@
  * A batch as a message between threads. Messages are copied: parallel arrays faster than objects. Large texts are not
  * copied at all.
  */
-import type { Batch, OwnerClaim, Problem } from "../port/Sink.ts"
+import type { Batch, Problem } from "../port/Sink.ts"
 
-export interface BatchMessage {
-  readonly pages: number
+export interface BatchMessage extends Omit<Batch, "records"> {
   readonly ids: ReadonlyArray<string | undefined>
   readonly texts: ReadonlyArray<string> | PackedTexts
   /** The amounts of all records, one record after the other. */
   readonly amounts: Float64Array
   /** The problems of records, by the record's index. */
   readonly problems: ReadonlyArray<readonly [index: number, problem: Problem]>
-  readonly undocumented: Batch["undocumented"]
-  readonly checkpoint: string | null
-  readonly owner: OwnerClaim | undefined
 }
 
 /**
@@ -57,31 +53,27 @@ const unpacked = (texts: BatchMessage["texts"]): ReadonlyArray<string> => {
   return texts.lengths.map((length) => all.slice(at, at += length))
 }
 
-export const fromBatch = ({ checkpoint, owner, pages, records, undocumented }: Batch): BatchMessage => {
+export const fromBatch = ({ records, ...batch }: Batch): BatchMessage => {
   const columns = records[0]?.amounts.length ?? 0
   const amounts = new Float64Array(records.length * columns)
   let at = 0
   for (const record of records) for (const amount of record.amounts) amounts[at++] = amount
   return {
-    pages,
+    ...batch,
     ids: records.map(({ id }) => id),
     texts: packed(records.map(({ text }) => text)),
     amounts,
-    problems: records.flatMap(({ problem }, index) => problem === undefined ? [] : [[index, problem] as const]),
-    undocumented,
-    checkpoint,
-    owner
+    problems: records.flatMap(({ problem }, index) => problem === undefined ? [] : [[index, problem] as const])
   }
 }
 
-export const toBatch = (message: BatchMessage): Batch => {
-  const { amounts, checkpoint, ids, owner, pages, undocumented } = message
-  const problems = new Map(message.problems)
+export const toBatch = ({ amounts, ids, problems: found, texts, ...batch }: BatchMessage): Batch => {
+  const problems = new Map(found)
   const columns = ids.length === 0 ? 0 : amounts.length / ids.length
-  const records = unpacked(message.texts).map((text, index) => {
+  const records = unpacked(texts).map((text, index) => {
     const own: Array<number> = []
     for (let at = index * columns; at < (index + 1) * columns; at++) own.push(amounts[at] ?? Number.NaN)
     return { id: ids[index], text, amounts: own, problem: problems.get(index) }
   })
-  return { pages, records, undocumented, checkpoint, owner }
+  return { ...batch, records }
 }
