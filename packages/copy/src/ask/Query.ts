@@ -6,8 +6,7 @@
 import { Effect, type Scope } from "effect"
 import { operations, reader, type StoredDestination } from "../destination/Destination.ts"
 import type { SinkError } from "../port/Sink.ts"
-import type { QueryResult } from "../statement/QueryResult.ts"
-import { QueryError, statementProblem } from "../statement/Statement.ts"
+import { QueryError, type QueryResult, statementProblem } from "../statement/Statement.ts"
 
 /**
  * Runs a statement over a destination that exists. Tables of a PostgreSQL schema need no schema name before theirs. The

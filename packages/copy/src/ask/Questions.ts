@@ -12,8 +12,7 @@ import { operations, type StoredDestination } from "../destination/Destination.t
 import { layoutOf } from "../plan/Columns.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { Dialect } from "../statement/Dialect.ts"
-import type { QueryResult } from "../statement/QueryResult.ts"
-import { QueryError } from "../statement/Statement.ts"
+import { QueryError, type QueryResult } from "../statement/Statement.ts"
 import { type FieldCondition, sqlCondition } from "./Conditions.ts"
 import { query } from "./Query.ts"
 

@@ -1,7 +1,10 @@
 /**
  * Checks that a query is one statement that only reads. The database enforces reading too; the check here gives a clear message.
+ * Also says what a query returns.
  */
-import { Data } from "effect"
+import { Data, type Stream } from "effect"
+import type { SinkError } from "../port/Sink.ts"
+import type { Cell } from "../text/Cell.ts"
 import { nearFirstWords } from "./Suggestion.ts"
 
 /** The statement is refused, or the database cannot run it. No message repeats a value. */
@@ -9,6 +12,13 @@ export class QueryError extends Data.TaggedError("QueryError")<{ readonly proble
   override get message() {
     return this.problem
   }
+}
+
+/** The result of a query. */
+export interface QueryResult {
+  readonly columns: ReadonlyArray<string>
+  /** In chunks. Each row has a cell for each column. */
+  readonly rows: Stream.Stream<ReadonlyArray<ReadonlyArray<Cell>>, SinkError | QueryError>
 }
 
 /** White space, comments and opening parentheses before the first word. */
