@@ -379,7 +379,6 @@ export const onDisk = <A, E extends PlatformError.PlatformError | SinkError, R>(
   Effect.mapError(effect, (error): SinkError => {
     if (error._tag === "SinkError") return error
     const cause = error.reason.cause
-    const denied = denialIn(cause, [])
-    if (denied !== undefined) return new SinkError({ location, reason: denied })
-    return new SinkError({ location, reason: reasonOfCode(errorCode(cause) ?? error.reason._tag) })
+    const reason = denialIn(cause, []) ?? reasonOfCode(errorCode(cause) ?? error.reason._tag)
+    return new SinkError({ location, reason })
   })
