@@ -92,12 +92,10 @@ export const acquire = (
     (lease) =>
       release(leases, lease)
   ).pipe(
-    onLocked === "refuse"
-      ? (acquisition) => acquisition
-      : Effect.retry({
-        while: ({ reason }) => reason._tag === "Locked",
-        schedule: Schedule.jittered(Schedule.spaced("500 millis"))
-      }),
+    Effect.retry({
+      while: ({ reason }) => onLocked === "wait" && reason._tag === "Locked",
+      schedule: Schedule.jittered(Schedule.spaced("500 millis"))
+    }),
     Effect.tap((lease) =>
       // An error of a renewal is ignored: the next commit detects a lost lease.
       Effect.forkScoped(
