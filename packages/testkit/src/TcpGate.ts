@@ -1,6 +1,7 @@
 /** A TCP proxy before a server of this machine, on a fixed port, which passes, stalls or refuses connections. */
 import { Effect, type Scope } from "effect"
 import { connect, createServer, type Socket } from "node:net"
+import { keepIn, listen, type Listening } from "./Listening.ts"
 
 export interface TcpGate {
   readonly port: number
@@ -24,37 +25,32 @@ export const makeTcpGate = (port: number): Effect.Effect<TcpGate, never, Scope.S
     let droppedChunks = 0
     let stallText: string | undefined
     const forward = (from: Socket, to: Socket) => {
-      sockets.add(from)
-      from.on("error", () => {}) // either side may disconnect on purpose
       from.on("data", (chunk) => {
         if (stallText !== undefined && chunk.includes(stallText)) isStalled = true
         if (isStalled) droppedChunks++
         else to.write(chunk)
       })
-      from.on("close", () => {
-        sockets.delete(from)
-        to.destroy()
-      })
+      from.on("close", () => to.destroy())
     }
-    const server = createServer((client) => {
+    const accept = (client: Socket) => {
       const upstream = connect(target, "127.0.0.1")
+      keepIn(sockets, upstream)
       forward(client, upstream)
       forward(upstream, client)
-    })
-    const refuse = Effect.callback<void>((resume) => {
-      if (server.listening) server.close(() => resume(Effect.void))
-      else resume(Effect.void)
-      for (const socket of sockets) socket.destroy()
+    }
+    let listening: Listening | undefined
+    const refuse = Effect.promise(async () => {
+      await listening?.close()
+      listening = undefined
     })
     yield* Effect.addFinalizer(() => refuse)
     return {
       port,
       open: (to) =>
-        Effect.callback<void>((resume) => {
+        Effect.promise(async () => {
           target = to
           isStalled = false
-          if (server.listening) resume(Effect.void)
-          else server.listen(port, "127.0.0.1", () => resume(Effect.void))
+          listening ??= await listen(createServer(accept), sockets, port)
         }),
       refuse,
       stall: Effect.sync(() => void (isStalled = true)),

@@ -1,5 +1,6 @@
 /** A TCP proxy between one runner and PostgreSQL. A cut keeps its connections open and delivers nothing. */
-import { connect, createServer, type Server, type Socket } from "node:net"
+import { keepIn, listen, type Listening } from "@payments/testkit/Listening"
+import { connect, createServer, type Socket } from "node:net"
 
 /**
  * What happens to the data of a cut. `late`: it is delivered when the cut ends, as TCP does after a partition. `lost`:
@@ -21,32 +22,32 @@ export class Link implements AsyncDisposable {
   readonly connections: Array<LinkConnection> = []
   /** The process that uses the proxy now. */
   instance = ""
-  readonly #server: Server
+  readonly #listening: Listening
   readonly #target: number
-  readonly #sockets = new Set<Socket>()
+  readonly #sockets: Set<Socket>
   #isCut = false
   /** Connections that arrived during a cut. */
   #waiting: Array<Socket> = []
 
-  private constructor(target: number) {
+  private constructor(target: number, listening: Listening, sockets: Set<Socket>) {
     this.#target = target
-    this.#server = createServer((client) => {
-      this.#keep(client)
-      if (this.#isCut) this.#waiting.push(client.pause())
-      else this.#forward(client)
-    })
+    this.#listening = listening
+    this.#sockets = sockets
   }
 
   /** The server is on that port of this machine. */
   static async start(target: number): Promise<Link> {
-    const link = new Link(target)
-    await new Promise<void>((resolve) => link.#server.listen(0, "127.0.0.1", resolve))
+    const sockets = new Set<Socket>()
+    const server = createServer((client) => {
+      if (link.#isCut) link.#waiting.push(client.pause())
+      else link.#forward(client)
+    })
+    const link: Link = new Link(target, await listen(server, sockets), sockets)
     return link
   }
 
   get port(): number {
-    const address = this.#server.address()
-    return typeof address === "object" && address !== null ? address.port : 0
+    return this.#listening.port
   }
 
   /** Stops the delivery in both directions. Neither side sees that the other side has closed its connection. */
@@ -68,22 +69,13 @@ export class Link implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    const closed = new Promise((resolve) => this.#server.close(resolve))
-    for (const socket of this.#sockets) socket.destroy()
-    await closed
-  }
-
-  #keep(socket: Socket): void {
-    this.#sockets.add(socket)
-    socket.setNoDelay(true)
-    socket.on("error", () => {}) // "close" follows
-    socket.on("close", () => this.#sockets.delete(socket))
+    await this.#listening.close()
   }
 
   #forward(client: Socket): void {
     const { instance } = this
     const upstream = connect(this.#target, "127.0.0.1")
-    this.#keep(upstream)
+    keepIn(this.#sockets, upstream)
     upstream.once("connect", () => {
       this.connections.push({ port: upstream.localPort ?? 0, since: wallMs(), instance })
       if (this.#isCut) upstream.pause()

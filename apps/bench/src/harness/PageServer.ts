@@ -13,6 +13,7 @@
  * | `/requests` | the number of requests since the last request of this address |
  */
 import { records } from "@payments/sandbox"
+import * as Listening from "@payments/testkit/Listening"
 import { page } from "@payments/testkit/PageBody"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 
@@ -20,7 +21,7 @@ export const pageSize = 100
 const slowMs = 50
 
 /** Listens on a free port of this machine. Returns the address. */
-export const listen = (length: number): Promise<string> => {
+export const listen = async (length: number): Promise<string> => {
   const { bodies, stripe } = prepare("payoutRequests", length)
   let invoices: ReadonlyArray<Buffer> | undefined
   let requests = 0
@@ -44,13 +45,8 @@ export const listen = (length: number): Promise<string> => {
     if (url.startsWith("/slow/")) return void setTimeout(() => send(response, bodies[index]), slowMs)
     send(response, bodies[index])
   }
-  const server = createServer({ keepAliveTimeout: 600_000 }, respond)
-  return new Promise((resolve) => {
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address()
-      resolve(`http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`)
-    })
-  })
+  const { port } = await Listening.listen(createServer({ keepAliveTimeout: 600_000 }, respond))
+  return `http://127.0.0.1:${port}`
 }
 
 const send = (response: ServerResponse, body: Buffer | undefined): void => {

@@ -1,4 +1,5 @@
 /** Measures how fast `bin/payments` starts and lists, each next to what it is compared with, in the same run. */
+import { listen } from "@payments/testkit/Listening"
 import { page } from "@payments/testkit/PageBody"
 import { execFileSync, spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
@@ -50,14 +51,12 @@ const run = async (
 
 const startEmptyService = async (stack: AsyncDisposableStack) => {
   let firstRequestAt: number | undefined
-  const server = createServer((_, response) => {
+  const { close, port } = await listen(createServer((_, response) => {
     firstRequestAt ??= performance.now()
     response.writeHead(200, { "content-type": "application/json" }).end(page())
-  }).listen(0, "127.0.0.1")
-  stack.defer(() => void server.close())
-  await once(server, "listening")
-  const address = server.address()
-  const url = `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`
+  }))
+  stack.defer(close)
+  const url = `http://127.0.0.1:${port}`
   return {
     url,
     /** Measures how long a program takes to its first request. */

@@ -1,7 +1,7 @@
 /** What the built program has loaded when it sends its first request, and what it loads later. */
 import { assert, describe, it } from "@effect/vitest"
+import { listening } from "@payments/testkit/Listening"
 import { makeAuthority } from "@payments/testkit/postgres/Certificates"
-import { listening } from "@payments/testkit/programs/Listening"
 import { binary, payments, runProgram, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { Effect } from "effect"
 import { statSync, writeFileSync } from "node:fs"

@@ -9,6 +9,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { gunzipSync, zstdDecompressSync } from "node:zlib"
+import { listen } from "../Listening.ts"
 import { pageOf } from "../ScriptedServer.ts"
 import type { Dice } from "../Seed.ts"
 
@@ -186,7 +187,7 @@ export interface CanaryService {
 }
 
 /** `others` is the number of records of each list that have no canary. */
-export const startCanaryService = (canaries: Canaries, others: number): Promise<CanaryService> => {
+export const startCanaryService = async (canaries: Canaries, others: number): Promise<CanaryService> => {
   const textsOf = (version: number) =>
     Lists.map((list) => [
       ...othersOf(list, others),
@@ -203,19 +204,8 @@ export const startCanaryService = (canaries: Canaries, others: number): Promise<
     const all = texts[list.name]
     pageOf(response, all.slice(from, end), end < all.length ? String(end) : null)
   })
-  return new Promise((resolve) => {
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address()
-      resolve({
-        url: `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`,
-        serve: (version) => void (texts = textsOf(version)),
-        close: () => {
-          server.close()
-          server.closeAllConnections()
-        }
-      })
-    })
-  })
+  const { close, port } = await listen(server)
+  return { url: `http://127.0.0.1:${port}`, serve: (version) => void (texts = textsOf(version)), close }
 }
 
 /** The forms in which bytes may contain the text. */

@@ -1,5 +1,6 @@
 /** A TCP proxy before a PostgreSQL server, which can break the connection around a COMMIT or stall it. */
 import { connect, createServer, type Socket } from "node:net"
+import { keepIn, listen, type Listening } from "../Listening.ts"
 
 /** What the proxy does with a COMMIT. */
 export type CommitAction =
@@ -13,22 +14,14 @@ export type CommitAction =
   /** Drops it, and keeps both connections open. */
   | "stall"
 
-export interface CommitFaultProxy {
-  readonly port: number
-  readonly close: () => Promise<void>
-}
+export type CommitFaultProxy = Listening
 
 /** The server is on that port of this machine. */
 export const startProxy = (target: number, decide: () => CommitAction): Promise<CommitFaultProxy> => {
   const sockets = new Set<Socket>()
   const server = createServer((client) => {
     const upstream = connect(target, "127.0.0.1")
-    for (const socket of [client, upstream]) {
-      sockets.add(socket)
-      socket.setNoDelay(true)
-      socket.on("error", () => {}) // either side may disconnect on purpose
-      socket.on("close", () => sockets.delete(socket))
-    }
+    keepIn(sockets, upstream)
     const disconnect = () => {
       client.destroy()
       upstream.destroy()
@@ -58,18 +51,5 @@ export const startProxy = (target: number, decide: () => CommitAction): Promise<
     client.on("close", () => upstream.end())
     upstream.on("close", () => client.destroy())
   })
-  return new Promise((resolve, reject) => {
-    server.once("error", reject)
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address()
-      resolve({
-        port: typeof address === "object" && address !== null ? address.port : 0,
-        close: () =>
-          new Promise((closed) => {
-            server.close(() => closed())
-            for (const socket of sockets) socket.destroy()
-          })
-      })
-    })
-  })
+  return listen(server, sockets)
 }

@@ -1,7 +1,8 @@
 /** An OTLP collector on a local socket, which keeps what it receives. */
-import { Effect } from "effect"
+import { Effect, type Scope } from "effect"
 import { createServer } from "node:http"
 import { gunzipSync } from "node:zlib"
+import { listening } from "../Listening.ts"
 
 export interface Received {
   readonly path: string
@@ -32,34 +33,22 @@ const textsOf = ({ attributes }: Point): Readonly<Record<string, string | undefi
   Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue]))
 
 /** `status` is the collector's answer; "never" keeps every request open. Closing the scope stops it. */
-export const startCollector = (status: number | "never" = 200) =>
-  Effect.acquireRelease(
-    Effect.callback<{ readonly url: string; readonly received: ReadonlyArray<Received>; readonly close: () => void }>(
-      (resume) => {
-        const received: Array<Received> = []
-        const server = createServer((request, response) => {
-          const chunks: Array<Buffer> = []
-          request.on("data", (chunk: Buffer) => chunks.push(chunk))
-          request.on("end", () => {
-            const bytes = Buffer.concat(chunks)
-            const body = (request.headers["content-encoding"] === "gzip" ? gunzipSync(bytes) : bytes).toString("latin1")
-            received.push({ path: request.url ?? "", headers: request.headers, body })
-            if (status !== "never") response.writeHead(status).end("{}")
-          })
-        })
-        server.listen(0, "127.0.0.1", () => {
-          const address = server.address()
-          const port = typeof address === "object" && address !== null ? address.port : 0
-          const close = () => {
-            server.close()
-            server.closeAllConnections()
-          }
-          resume(Effect.succeed({ url: `http://127.0.0.1:${port}`, received, close }))
-        })
-      }
-    ),
-    ({ close }) => Effect.sync(close)
-  )
+export const startCollector = Effect.fnUntraced(function*(
+  status: number | "never" = 200
+): Effect.fn.Return<{ readonly url: string; readonly received: ReadonlyArray<Received> }, never, Scope.Scope> {
+  const received: Array<Received> = []
+  const server = createServer((request, response) => {
+    const chunks: Array<Buffer> = []
+    request.on("data", (chunk: Buffer) => chunks.push(chunk))
+    request.on("end", () => {
+      const bytes = Buffer.concat(chunks)
+      const body = (request.headers["content-encoding"] === "gzip" ? gunzipSync(bytes) : bytes).toString("latin1")
+      received.push({ path: request.url ?? "", headers: request.headers, body })
+      if (status !== "never") response.writeHead(status).end("{}")
+    })
+  })
+  return { url: `http://127.0.0.1:${yield* listening(server)}`, received }
+})
 
 /** Returns the attributes of the resource and the points of the last export of metrics, in JSON. */
 export const lastMetrics = (received: ReadonlyArray<Received>) => {
