@@ -35,11 +35,12 @@ export const median = (values: ReadonlyArray<number>): number => {
   return (low + high) / 2
 }
 
+/** Runs that measured the value of this name. */
+type Runs<Name extends string> = ReadonlyArray<{ readonly [name in Name]: number }>
+
 /** The median of one of the values that runs measured. */
-export const medianOf = <Name extends string>(
-  runs: ReadonlyArray<{ readonly [name in Name]: number }>,
-  name: Name
-): number => median(runs.map((run) => run[name]))
+export const medianOf = <Name extends string>(runs: Runs<Name>, name: Name): number =>
+  median(runs.map((run) => run[name]))
 
 /** A figure of several runs: their median, and the lowest and the highest. */
 export const figureOf = (
@@ -48,12 +49,23 @@ export const figureOf = (
   rest: Pick<Figure, "unit" | "atLeast" | "atMost">
 ): Figure => ({ name, value: median(values), spread: [Math.min(...values), Math.max(...values)], ...rest })
 
-/** The ratios of two cases that were measured in turn: one of each round. */
-export const ratiosOf = <Name extends string>(
-  runs: ReadonlyArray<{ readonly [name in Name]: number }>,
-  others: ReadonlyArray<{ readonly [name in Name]: number }>,
-  name: Name
-): ReadonlyArray<number> => runs.map((run, round) => run[name] / (others[round]?.[name] ?? Number.NaN))
+/** The ratios of a value of two cases that were measured in turn: one of each round. */
+export const ratioOf = <Name extends string>(
+  name: string,
+  value: Name,
+  [runs, others]: readonly [Runs<Name>, Runs<Name>],
+  target: Pick<Figure, "atLeast" | "atMost"> = {}
+): Figure => {
+  const ratios = runs.map((run, round) => run[value] / (others[round]?.[value] ?? Number.NaN))
+  return figureOf(name, ratios, { unit: "×", ...target })
+}
+
+/** The speed of runs that read so many records. */
+export const rateOf = (name: string, records: number, runs: Runs<"ms">): Figure => ({
+  name,
+  value: records / medianOf(runs, "ms") * 1000,
+  unit: "records/s"
+})
 
 /** The smallest value that is at least as large as 95 % of the values. */
 export const percentile95 = (values: ReadonlyArray<number>): number =>

@@ -7,7 +7,7 @@ import { closeSync, openSync, statSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { atRoot, temporaryFolder } from "../harness/Programs.ts"
-import { type Figure, medianOf } from "../harness/Report.ts"
+import { type Figure, medianOf, rateOf } from "../harness/Report.ts"
 import { inTurn } from "../harness/Rounds.ts"
 import { Process, runAlone } from "../workloads/Process.ts"
 
@@ -130,13 +130,15 @@ const measureListing = async ({ records, rounds }: CliSizes, log: Log): Promise<
       return listed
     }
   }, { rounds, log })
-  const rates = { library: records / medianOf(library, "ms") * 1000, program: records / medianOf(program, "ms") * 1000 }
+  const rates = [
+    rateOf("PaymentsApi, exact texts of invoices", records, library),
+    rateOf("payments invoices list --all --format ndjson > FILE", records, program)
+  ] as const
   return [
-    { name: "PaymentsApi, exact texts of invoices", value: rates.library, unit: "records/s" },
-    { name: "payments invoices list --all --format ndjson > FILE", value: rates.program, unit: "records/s" },
+    ...rates,
     {
       name: "payments invoices list --all ÷ PaymentsApi, exact texts",
-      value: rates.program / rates.library,
+      value: rates[1].value / rates[0].value,
       unit: "×",
       atLeast: 0.8
     }

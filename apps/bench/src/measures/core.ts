@@ -1,7 +1,7 @@
 /** Measures `@payments/core` and, for comparison in the same run, a bare loop and other clients. */
 import { pageSize } from "../harness/PageServer.ts"
 import { memoryFlags } from "../harness/Programs.ts"
-import { type Figure, figureOf, medianOf, ratiosOf } from "../harness/Report.ts"
+import { type Figure, medianOf, rateOf, ratioOf } from "../harness/Report.ts"
 import { inTurn } from "../harness/Rounds.ts"
 import type { WorkloadName } from "../workloads/all.ts"
 import { Process, requireRecords, runAlone } from "../workloads/Process.ts"
@@ -69,24 +69,14 @@ const measureSpeed = async ({ records, rounds }: Sizes, log: Log): Promise<Reado
     "got.paginate"
   ] as const
   const runs = await runsOf(names, { url, records, rounds, log })
-  const rate = (name: typeof names[number]): Figure => ({
-    name,
-    value: records / medianOf(runs[name], "ms") * 1000,
-    unit: "records/s"
-  })
   const ratioTo = (name: typeof names[number], other: typeof names[number], atLeast?: number): Figure =>
-    figureOf(`${name} ÷ ${other}`, ratiosOf(runs[other], runs[name], "ms"), {
-      unit: "×",
-      ...(atLeast === undefined ? {} : { atLeast })
-    })
+    ratioOf(`${name} ÷ ${other}`, "ms", [runs[other], runs[name]], atLeast === undefined ? {} : { atLeast })
   return [
-    ...names.map(rate),
+    ...names.map((name) => rateOf(name, records, runs[name])),
     ratioTo("PaymentsApi", "bare loop", 0.9),
     ratioTo("PaymentsApi", "bare loop, prefetching"),
     ratioTo("PaymentsApi, exact texts", "bare loop", 0.7),
-    figureOf("PaymentsApi ÷ bare loop in processor time", ratiosOf(runs["bare loop"], runs.PaymentsApi, "cpuMs"), {
-      unit: "×"
-    }),
+    ratioOf("PaymentsApi ÷ bare loop in processor time", "cpuMs", [runs["bare loop"], runs.PaymentsApi]),
     ratioTo("PaymentsApi over Effect's undici", "bare loop"),
     ratioTo("PaymentsApi over fetch", "bare loop"),
     ratioTo("PaymentsApi", "stripe-node", 1.3),
@@ -99,10 +89,11 @@ const measureSlowConsumer = async ({ rounds, slowRecords: records }: Sizes, log:
   await using server = new Process()
   const url = `${await server.run("listen", records)}/slow`
   const runs = await runsOf(["bare loop", "PaymentsApi, 30 ms per page"], { url, records, rounds, log })
-  return [figureOf(
+  return [ratioOf(
     `time of ${records / pageSize} pages, 50 ms per response: a consumer that waits 30 ms per page ÷ bare loop`,
-    ratiosOf(runs["PaymentsApi, 30 ms per page"], runs["bare loop"], "ms"),
-    { unit: "×", atMost: 1.05 }
+    "ms",
+    [runs["PaymentsApi, 30 ms per page"], runs["bare loop"]],
+    { atMost: 1.05 }
   )]
 }
 

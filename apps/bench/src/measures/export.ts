@@ -5,7 +5,7 @@ import { Client } from "pg"
 import { startDatabase, user } from "../harness/Database.ts"
 import { pageSize } from "../harness/PageServer.ts"
 import { memoryFlags, temporaryFolder } from "../harness/Programs.ts"
-import { type Figure, figureOf, medianOf, ratiosOf } from "../harness/Report.ts"
+import { type Figure, figureOf, medianOf, rateOf, ratioOf } from "../harness/Report.ts"
 import { inTurn } from "../harness/Rounds.ts"
 import type { ExportOptions } from "../workloads/exports.ts"
 import { Process, requireRecords, runAlone } from "../workloads/Process.ts"
@@ -70,12 +70,6 @@ const inFolder = async <A>(measure: (folder: string) => Promise<A>): Promise<A> 
   return await measure(place.folder)
 }
 
-const rate = (name: string, records: number, runs: ReadonlyArray<Timed>): Figure => ({
-  name,
-  value: records / medianOf(runs, "ms") * 1000,
-  unit: "records/s"
-})
-
 /** A process of its own for each run, whose start counts. */
 const measureSpeed = async ({ log, records, rounds, url: { short: url } }: Setting): Promise<ReadonlyArray<Figure>> => {
   const bare = (isExact: boolean) => () =>
@@ -86,8 +80,8 @@ const measureSpeed = async ({ log, records, rounds, url: { short: url } }: Setti
     ours: () => inFolder((folder) => exportTo({ url, to: `sqlite:${join(folder, "payments.db")}` }, records))
   }, { rounds, log })
   return [
-    rate("bare loop into SQLite", records, runs.bare),
-    rate("export into SQLite", records, runs.ours),
+    rateOf("bare loop into SQLite", records, runs.bare),
+    rateOf("export into SQLite", records, runs.ours),
     ...sqliteRatios("", runs, { bare: 0.75, exact: 0.85 })
   ]
 }
@@ -100,11 +94,10 @@ const sqliteRatios = (
   atLeast: { readonly bare: number; readonly exact: number }
 ): ReadonlyArray<Figure> => {
   const ofExact = "bare loop that stores texts and hashes"
-  const ratio = (runs: ReadonlyArray<Timed>, key: "ms" | "cpuMs") => ratiosOf(runs, ours, key)
   return [
-    figureOf(`export into SQLite ÷ bare loop${when}`, ratio(bare, "ms"), { unit: "×", atLeast: atLeast.bare }),
-    figureOf(`export into SQLite ÷ ${ofExact}${when}`, ratio(exact, "ms"), { unit: "×", atLeast: atLeast.exact }),
-    figureOf(`the same in processor time${when}`, ratio(exact, "cpuMs"), { unit: "×" })
+    ratioOf(`export into SQLite ÷ bare loop${when}`, "ms", [bare, ours], { atLeast: atLeast.bare }),
+    ratioOf(`export into SQLite ÷ ${ofExact}${when}`, "ms", [exact, ours], { atLeast: atLeast.exact }),
+    ratioOf(`the same in processor time${when}`, "cpuMs", [exact, ours])
   ]
 }
 
@@ -156,18 +149,16 @@ const measurePostgresSpeed = async (
     ours: (round) => exportTo({ url, to: `${database}?schema=export_${round}` }, records)
   }, { rounds, log })
   return [
-    rate("bare loop into PostgreSQL, by unnest", records, unnest),
-    rate("bare loop into PostgreSQL, by COPY", records, copy),
-    rate("export into PostgreSQL", records, ours),
-    figureOf(
+    rateOf("bare loop into PostgreSQL, by unnest", records, unnest),
+    rateOf("bare loop into PostgreSQL, by COPY", records, copy),
+    rateOf("export into PostgreSQL", records, ours),
+    ratioOf(
       "export into PostgreSQL ÷ the faster bare loop",
-      ratiosOf(medianOf(unnest, "ms") < medianOf(copy, "ms") ? unnest : copy, ours, "ms"),
-      { unit: "×", atLeast: 0.6 }
+      "ms",
+      [medianOf(unnest, "ms") < medianOf(copy, "ms") ? unnest : copy, ours],
+      { atLeast: 0.6 }
     ),
-    figureOf("export into PostgreSQL ÷ bare loop that stores texts and hashes", ratiosOf(exact, ours, "ms"), {
-      unit: "×",
-      atLeast: 0.9
-    })
+    ratioOf("export into PostgreSQL ÷ bare loop that stores texts and hashes", "ms", [exact, ours], { atLeast: 0.9 })
   ]
 }
 
@@ -194,11 +185,8 @@ const rescanFigures = async (
       unit: "×",
       atMost: 0.01
     },
-    figureOf(`time of that rescan ÷ listing with exact texts, ${store}`, ratiosOf(rescan, listing, "ms"), {
-      unit: "×",
-      atMost: 1.35
-    }),
-    figureOf(`processor time of that rescan ÷ listing, ${store}`, ratiosOf(rescan, listing, "cpuMs"), { unit: "×" })
+    ratioOf(`time of that rescan ÷ listing with exact texts, ${store}`, "ms", [rescan, listing], { atMost: 1.35 }),
+    ratioOf(`processor time of that rescan ÷ listing, ${store}`, "cpuMs", [rescan, listing])
   ]
 }
 
@@ -253,10 +241,11 @@ const measureDiff = ({ log, long, rounds, url: { long: url } }: Setting): Promis
       log
     })
     return [
-      figureOf(
+      ratioOf(
         `comparing two equal copies of ${long} records ÷ reading both once, SQLite`,
-        ratiosOf(comparing, reading, "ms"),
-        { unit: "×", atMost: 1.2 }
+        "ms",
+        [comparing, reading],
+        { atMost: 1.2 }
       ),
       { name: "peak RSS of the comparison", value: medianOf(comparing, "peakRss") / 2 ** 20, unit: "MiB" }
     ]
@@ -279,10 +268,11 @@ const measureResume = ({ log, long, rounds, url: { long: url } }: Setting): Prom
     }, { rounds, warmUp: false, log })
     return [
       figureOf("cold start of an export to its first committed page", cold.map(({ ms }) => ms), { unit: "ms" }),
-      figureOf(
+      ratioOf(
         `next page after a kill at 90 % of ${long} records ÷ first page of a cold start`,
-        ratiosOf(resumed, cold, "ms"),
-        { unit: "×", atMost: 2 }
+        "ms",
+        [resumed, cold],
+        { atMost: 2 }
       )
     ]
   })
@@ -302,8 +292,7 @@ const measureMemory = async ({ log, long, records, rounds, url }: Setting): Prom
           unit: "MiB"
         }
       ),
-      figureOf(`peak RSS, ${long} ÷ ${records} records, to ${to}`, ratiosOf(peaks.long, peaks.short, "peakRss"), {
-        unit: "×",
+      ratioOf(`peak RSS, ${long} ÷ ${records} records, to ${to}`, "peakRss", [peaks.long, peaks.short], {
         atMost: 1.15
       })
     )
