@@ -8,10 +8,9 @@ import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { parseArgs } from "node:util"
 import { memory } from "../harness/ProcessFigures.ts"
-import { programs, temporaryFolder } from "../harness/Programs.ts"
+import { temporaryFolder } from "../harness/Programs.ts"
 import { type Figure, report } from "../harness/Report.ts"
-import { Runner } from "../harness/Runner.ts"
-import { writeSources } from "../workloads/ManySources.ts"
+import { startWorker } from "../workloads/ManySources.ts"
 import { Process } from "../workloads/Process.ts"
 
 const { values } = parseArgs({ options: { scans: { type: "string", default: "1000" } } })
@@ -23,16 +22,7 @@ await using stack = new AsyncDisposableStack()
 const { folder } = stack.use(temporaryFolder())
 const [url = ""] = await stack.use(new Process()).run("serveMany", [{ records, faults: scenarios.flaky.faults }])
 const settings = [`lists = ["payout-requests"]`, `every = "1s"`]
-const file = writeSources(folder, settings, [{ name: "soak", url, to: "sqlite:soak.db" }])
-const worker = stack.use(
-  await Runner.start({
-    name: "worker",
-    program: programs.worker,
-    args: ["--config", file],
-    log: join(folder, "worker.log")
-  })
-)
-await worker.untilListening()
+const worker = await startWorker(stack, folder, settings, [{ name: "soak", url, to: "sqlite:soak.db" }])
 
 /** Returns the figures of the last certificate that do not depend on the scan, with what is missing and quarantined. */
 const lastResult = (): string => {

@@ -1,11 +1,9 @@
 /** Measures a worker with many sources in one process. */
 import { Lists } from "@payments/core"
-import { join } from "node:path"
 import { memory } from "../harness/ProcessFigures.ts"
-import { programs, temporaryFolder } from "../harness/Programs.ts"
+import { temporaryFolder } from "../harness/Programs.ts"
 import type { Figure } from "../harness/Report.ts"
-import { Runner } from "../harness/Runner.ts"
-import { observe, startServices, writeSources } from "../workloads/ManySources.ts"
+import { observe, startServices, startWorker } from "../workloads/ManySources.ts"
 
 export interface WorkerSizes {
   readonly sources: number
@@ -25,20 +23,12 @@ export const measureWorker = async (
   await using stack = new AsyncDisposableStack()
   const { folder } = stack.use(temporaryFolder())
   const { services, urls } = await startServices(stack, sources, recordsPerList)
-  const file = writeSources(
+  const worker = await startWorker(
+    stack,
     folder,
     [`every = "${every}s"`],
     urls.map((url, index) => ({ name: `s${index}`, url, to: `sqlite:s${index}.db` }))
   )
-  const worker = stack.use(
-    await Runner.start({
-      name: "worker",
-      program: programs.worker,
-      args: ["--config", file],
-      log: join(folder, "worker.log")
-    })
-  )
-  await worker.untilListening()
   await worker.untilLogged("scan complete", sources * Lists.all.length)
   const { age, cpu } = await observe([worker], services, seconds)
   return [

@@ -3,8 +3,9 @@ import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { cpuMs, metric } from "../harness/ProcessFigures.ts"
+import { programs } from "../harness/Programs.ts"
 import { percentile95 } from "../harness/Report.ts"
-import type { Runner } from "../harness/Runner.ts"
+import { Runner } from "../harness/Runner.ts"
 import { Process } from "./Process.ts"
 
 export interface BenchSource {
@@ -30,6 +31,20 @@ export const writeSources = (
   ])
   writeFileSync(file, ["[defaults]", `api_key_env = "SANDBOX_KEY"`, ...defaults, ...tables, ""].join("\n"))
   return file
+}
+
+/** Starts a worker over these sources, whose file and log are in the folder, and waits until it listens. */
+export const startWorker = async (
+  stack: AsyncDisposableStack,
+  folder: string,
+  defaults: ReadonlyArray<string>,
+  sources: ReadonlyArray<BenchSource>
+): Promise<Runner> => {
+  const args = ["--config", writeSources(folder, defaults, sources)]
+  const log = join(folder, "worker.log")
+  const worker = stack.use(await Runner.start({ name: "worker", program: programs.worker, args, log }))
+  await worker.untilListening()
+  return worker
 }
 
 /** The services run in one process. Returns it with their addresses. */

@@ -8,15 +8,6 @@ import type { BareSqliteOptions } from "./bareSqlite.ts"
 import type { Copies } from "./copies.ts"
 import type { ExportOptions } from "./exports.ts"
 
-const bareSqlite = () => import("./bareSqlite.ts")
-const barePostgres = () => import("./barePostgres.ts")
-const copies = () => import("./copies.ts")
-const exports = () => import("./exports.ts")
-const pageServer = () => import("../harness/PageServer.ts")
-const paymentsApi = () => import("./paymentsApi.ts")
-const profile = () => import("./profile.ts")
-const sandboxServer = () => import("./SandboxServer.ts")
-
 /** What this process has written to the disk so far; 0 on systems other than Linux. */
 const writtenBytes = (): number => {
   const io = process.platform === "linux" ? readFileSync("/proc/self/io", "utf8") : ""
@@ -39,40 +30,42 @@ export type Timed = Awaited<ReturnType<typeof timed>>
 
 export const tasks = {
   /** Starts a server with a list of this length, and returns its base address. */
-  listen: async (records: number) => (await pageServer()).listen(records),
-  serveMany: async (services: ReadonlyArray<SandboxOptions>) => (await sandboxServer()).serveMany(services),
-  countRequests: async () => (await sandboxServer()).countRequests(),
+  listen: async (records: number) => (await import("../harness/PageServer.ts")).listen(records),
+  serveMany: async (services: ReadonlyArray<SandboxOptions>) =>
+    (await import("./SandboxServer.ts")).serveMany(services),
+  countRequests: async () => (await import("./SandboxServer.ts")).countRequests(),
   peakRss: () => Promise.resolve(peakRss()),
   read: async ({ url, workload }: ReadOptions) => {
     const run = await workloads[workload]()
     return timed(() => run(url))
   },
   copy: async (input: BareSqliteOptions) => {
-    const { bareSqlite: run } = await bareSqlite()
-    return timed(() => run(input))
+    const { bareSqlite } = await import("./bareSqlite.ts")
+    return timed(() => bareSqlite(input))
   },
   copyToPostgres: async (input: BarePostgresOptions) => {
-    const { barePostgres: run } = await barePostgres()
-    return timed(() => run(input))
+    const { barePostgres } = await import("./barePostgres.ts")
+    return timed(() => barePostgres(input))
   },
   export: async (options: ExportOptions) => {
-    const { exportTo } = await exports()
+    const { exportTo } = await import("./exports.ts")
     return timed(() => exportTo(options))
   },
   compareCopies: async (input: Copies) => {
-    const { compareCopies } = await copies()
+    const { compareCopies } = await import("./copies.ts")
     return timed(() => compareCopies(input))
   },
   readCopies: async (input: Copies) => {
-    const { readCopies } = await copies()
+    const { readCopies } = await import("./copies.ts")
     return timed(() => readCopies(input))
   },
   /** Profiles a task, and returns the milliseconds of each stage. */
   profile: async (input: ProfiledTask) => {
-    const { profiled } = await profile()
+    const { profiled } = await import("./profile.ts")
     return profiled(() => input.name === "read" ? tasks.read(input.input) : tasks.export(input.input))
   },
-  storm: async (input: { readonly url: string; readonly listings: number }) => (await paymentsApi()).storm(input)
+  storm: async (input: { readonly url: string; readonly listings: number }) =>
+    (await import("./paymentsApi.ts")).storm(input)
 }
 
 export type Tasks = typeof tasks
