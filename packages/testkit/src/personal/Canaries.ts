@@ -24,7 +24,8 @@ export type Person = typeof persons[number]
  * What a canary stands in. `person`: a field that identifies a person, an undocumented one, or a value of a wrong type.
  * `payment`: a field that identifies a payment.
  */
-export type Place = "person" | "payment"
+export const places = ["person", "payment"] as const
+export type Place = typeof places[number]
 
 /** The canaries of one person in one kind of place have a prefix that no other canary has. */
 export interface Canaries {
@@ -37,17 +38,12 @@ export interface Canaries {
 
 const groupOf = (person: Person, place: Place): string => `${person} ${place}`
 
+const groups = persons.flatMap((person) => places.map((place) => groupOf(person, place)))
+
 export const makeCanaries = (dice: Dice): Canaries => {
   const letters = "abcdefghijklmnopqrstuvwxyz"
   const prefixes = new Map(
-    persons.flatMap((person) =>
-      (["person", "payment"] as const).map((place) =>
-        [
-          groupOf(person, place),
-          Array.from({ length: 2 * halfLength }, () => letters[dice.below(26)]).join("")
-        ] as const
-      )
-    )
+    groups.map((group) => [group, Array.from({ length: 2 * halfLength }, () => letters[dice.below(26)]).join("")])
   )
   const prefixOf = (person: Person, place: Place): string => prefixes.get(groupOf(person, place)) ?? ""
   const made = new Map<string, string>()
@@ -290,9 +286,7 @@ export const filesIn = (folder: string, except: ReadonlyArray<string> = []): Rea
 
 /** Finds canaries that the bytes contain unchanged. */
 export const canariesIn = (canaries: Canaries, contents: ReadonlyArray<Buffer>): ReadonlySet<string> => {
-  const prefixes = persons.flatMap((
-    person
-  ) => [canaries.prefixOf(person, "person"), canaries.prefixOf(person, "payment")])
+  const prefixes = persons.flatMap((person) => places.map((place) => canaries.prefixOf(person, place)))
   const pattern = new RegExp(`(?:${prefixes.join("|")})\\d{4}`, "g")
   return new Set(contents.flatMap((bytes) => bytes.toString("latin1").match(pattern) ?? []))
 }

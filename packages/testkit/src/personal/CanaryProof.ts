@@ -7,6 +7,7 @@ import { Lists } from "@payments/core"
 import assert from "node:assert/strict"
 import { cpSync, mkdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import type { RunResult } from "../programs/RunProgram.ts"
 import type { Dice } from "../Seed.ts"
 import { spawn } from "../TestProcess.ts"
 import {
@@ -16,6 +17,8 @@ import {
   criteriaOf,
   filesIn,
   makeSearch,
+  persons,
+  places,
   soloId,
   type Wanted
 } from "./Canaries.ts"
@@ -65,13 +68,6 @@ export const folderKinds = (root: string): ReadonlyArray<CanaryKind> => [
   )
 ]
 
-interface Run {
-  readonly code: number | null
-  readonly signal: NodeJS.Signals | null
-  readonly stdout: string
-  readonly stderr: string
-}
-
 export interface CanarySetting {
   /** The built program. */
   readonly program: string
@@ -92,16 +88,10 @@ export const rules = {
 
 const key = "canary key of thirty-two characters"
 
-const everyPerson: ReadonlyArray<Wanted> = [{ person: "erased", place: "person" }, { person: "other", place: "person" }]
-const everyPayment: ReadonlyArray<Wanted> = [{ person: "erased", place: "payment" }, {
-  person: "other",
-  place: "payment"
-}]
-const erasedPerson: ReadonlyArray<Wanted> = [{ person: "erased", place: "person" }, {
-  person: "erased",
-  place: "payment"
-}]
-const otherPerson: ReadonlyArray<Wanted> = [{ person: "other", place: "person" }, { person: "other", place: "payment" }]
+const everyPerson: ReadonlyArray<Wanted> = persons.map((person) => ({ person, place: "person" }))
+const everyPayment: ReadonlyArray<Wanted> = persons.map((person) => ({ person, place: "payment" }))
+const erasedPerson: ReadonlyArray<Wanted> = places.map((place) => ({ person: "erased", place }))
+const otherPerson: ReadonlyArray<Wanted> = places.map((place) => ({ person: "other", place }))
 
 /** Runs commands over destinations, and checks what they leave. */
 export class CanaryProof {
@@ -121,7 +111,7 @@ export class CanaryProof {
     args: ReadonlyArray<string>,
     env: Environment = {},
     { input = "", killAfterMs }: { readonly input?: string; readonly killAfterMs?: number } = {}
-  ): Promise<Run> {
+  ): Promise<RunResult> {
     const child = spawn(process.execPath, [this.#setting.program, ...args], {
       env: {
         XDG_CONFIG_HOME: "/dev/null",
@@ -279,7 +269,7 @@ export class CanaryProof {
     name: string,
     { dice, kills }: KilledRuns,
     { check, env, isUnfinished, run }: {
-      readonly run: (destination: CanaryDestination, options: { readonly killAfterMs?: number }) => Promise<Run>
+      readonly run: (destination: CanaryDestination, options: { readonly killAfterMs?: number }) => Promise<RunResult>
       /** Whether the command has begun in the destination and has not completed. */
       readonly isUnfinished: (destination: CanaryDestination) => Promise<boolean>
       readonly check: (destination: CanaryDestination, when: string) => Promise<void>
