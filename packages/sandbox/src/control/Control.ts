@@ -79,15 +79,17 @@ export class ControlApi extends HttpApi.make("sandbox-control").add(
   )
 ) {}
 
-/** Reads the body of a request, at most 1 MiB. */
-const textOf = (request: HttpServerRequest.HttpServerRequest): Effect.Effect<string, InvalidControl> =>
+/** Reads the body of a request, at most 1 MiB, and decodes it. */
+const bodyOf = <A>(
+  request: HttpServerRequest.HttpServerRequest,
+  decode: (text: string) => Result.Result<A, string>
+): Effect.Effect<A, InvalidControl> =>
   request.text.pipe(
     Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.mebibytes(1)),
-    Effect.mapError(() => new InvalidControl({ problem: "the body cannot be read, or is larger than 1 MiB" }))
+    Effect.mapError(() => "the body cannot be read, or is larger than 1 MiB"),
+    Effect.flatMap((text) => Effect.fromResult(decode(text))),
+    Effect.mapError((problem) => new InvalidControl({ problem }))
   )
-
-const orInvalid = <A>(result: Result.Result<A, string>): Effect.Effect<A, InvalidControl> =>
-  Effect.mapError(Effect.fromResult(result), (problem) => new InvalidControl({ problem }))
 
 /** Serves the controls until the scope closes. Returns the base address. */
 export const serveControls = Effect.fnUntraced(
@@ -98,24 +100,16 @@ export const serveControls = Effect.fnUntraced(
       Effect.succeed(
         group
           .handle("faults", () => controls.faults)
-          .handleRaw("setFaults", ({ request }) =>
-            textOf(request).pipe(
-              Effect.flatMap((text) => orInvalid(faultsFromJson(text))),
-              Effect.tap(controls.setFaults)
-            ))
+          .handleRaw("setFaults", ({ request }) => Effect.tap(bodyOf(request, faultsFromJson), controls.setFaults))
           .handle("counters", () => controls.counters)
           .handle("requests", () => controls.requests)
           .handleRaw("advance", ({ request }) =>
-            textOf(request).pipe(
-              Effect.flatMap((text) => orInvalid(readJson(Advance, text))),
+            bodyOf(request, readJson(Advance)).pipe(
               Effect.flatMap(({ advanceMs }) => controls.advance(advanceMs)),
               Effect.map((nowMs) => ({ nowMs }))
             ))
           .handleRaw("misplace", ({ request }) =>
-            textOf(request).pipe(
-              Effect.flatMap((text) => orInvalid(readJson(Misplaced, text))),
-              Effect.tap(({ share }) => controls.misplace(share))
-            ))
+            Effect.tap(bodyOf(request, readJson(Misplaced)), ({ share }) => controls.misplace(share)))
       ))
     const guard = HttpRouter.middleware((answer) =>
       Effect.gen(function*() {

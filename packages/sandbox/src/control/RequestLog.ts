@@ -1,7 +1,7 @@
 /** A log of the requests to a sandbox: list, status and faults of each. It contains no key, cursor or filter value. */
 import { Lists } from "@payments/core"
 import { catalogue, type Fault, type ServiceAnswer } from "@payments/core/testing"
-import { Schema } from "effect"
+import { Record, Schema } from "effect"
 
 const FaultName = Schema.Literals(Object.keys(catalogue) as ReadonlyArray<Fault["fault"]>) // the catalogue's own names
 
@@ -69,9 +69,7 @@ export const make = (onRequest: (request: LoggedRequest) => void = () => {}): Re
     },
     counters: () => ({
       requests: total,
-      lists: Object.fromEntries(counts.lists),
-      statuses: Object.fromEntries(counts.statuses),
-      faults: Object.fromEntries(counts.faults)
+      ...Record.map(counts, (count) => Object.fromEntries(count))
     }),
     requests: () => requests.slice(-maxRequests)
   }

@@ -87,7 +87,7 @@ const parse = (text: string): Result.Result<unknown, string> =>
   Result.try({ try: (): unknown => JSON.parse(text), catch: () => "the text is not JSON" })
 
 /** Decodes JSON text. Fails with the problem. */
-export const readJson = <S extends Schema.ConstraintDecoder<unknown>>(schema: S, text: string) =>
+export const readJson = <S extends Schema.ConstraintDecoder<unknown>>(schema: S) => (text: string) =>
   Result.flatMap(parse(text), (value) => decode(schema, value, ""))
 
 /** Decodes faults from JSON text: one fault, an array of faults, or the name of a scenario. Fails with the problem. */
