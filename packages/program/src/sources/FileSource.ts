@@ -110,7 +110,7 @@ export const sourceOf = Effect.fnUntraced(function*(
       : yield* destinationOf(settings.to, folder, (text) => problem("to", `is no destination. ${text}`)),
     rateLimitStore: settings.rate_limit_store === undefined
       ? undefined
-      : storeOf(settings.rate_limit_store, folder, (text) => problem("rate_limit_store", `is no database. ${text}`)),
+      : databaseIn(StoreUrl.parse(settings.rate_limit_store), folder, (text) => problem("rate_limit_store", text)),
     full: scheduleOf("cron", settings),
     window: scheduleOf("window", settings.window),
     head: scheduleOf("head", settings.head)
@@ -190,24 +190,22 @@ const occurs = (cron: Cron.Cron): boolean => {
   }
 }
 
-const storeOf = (
-  text: string,
+/** Returns the database of a URL in the file, or notes why it is none. Paths are relative to the folder of the file. */
+export const databaseIn = (
+  parsed: Result.Result<PostgresUrl.PostgresUrl, string>,
   folder: string,
   note: (problem: string) => void
 ): PostgresUrl.PostgresUrl | undefined => {
-  const parsed = StoreUrl.parse(text)
   const problem = Result.isFailure(parsed)
     ? parsed.failure
     : parsed.success.password !== undefined
     ? "No password stands in this file. Set PGPASSFILE or PGPASSWORD instead."
     : undefined
-  if (problem !== undefined) note(problem)
-  return problem !== undefined || Result.isFailure(parsed) ? undefined : inFolder(parsed.success, folder)
+  if (problem !== undefined) note(`is no database. ${problem}`)
+  if (problem !== undefined || Result.isFailure(parsed)) return undefined
+  const { sslRootCert } = parsed.success
+  return { ...parsed.success, sslRootCert: sslRootCert === undefined ? undefined : resolve(folder, sslRootCert) }
 }
-
-/** Paths are relative to the folder of the file. */
-const inFolder = (url: PostgresUrl.PostgresUrl, folder: string): PostgresUrl.PostgresUrl =>
-  url.sslRootCert === undefined ? url : { ...url, sslRootCert: resolve(folder, url.sslRootCert) }
 
 /** Paths are relative to the folder of the file. */
 const destinationOf = Effect.fnUntraced(function*(

@@ -5,11 +5,10 @@
 import { Destination, PostgresUrl } from "@payments/copy"
 import { Effect, Result } from "effect"
 import { hostname } from "node:os"
-import { resolve } from "node:path"
 import { checkAll, usage } from "../outcome/ProgramError.ts"
 import { type Given, given as givenBy, valueGiven } from "../settings/Setting.ts"
 import { allSettings } from "../settings/SettingTable.ts"
-import type { Note } from "./FileSource.ts"
+import { databaseIn, type Note } from "./FileSource.ts"
 import type { Source } from "./Source.ts"
 import type { Container } from "./Toml.ts"
 
@@ -40,27 +39,13 @@ const parseUrl = (text: string): Result.Result<PostgresUrl.PostgresUrl, string> 
     ? Result.fail("postgres: the URL of a cluster has no schema. Set a prefix instead.")
     : PostgresUrl.parse(text)
 
-const isClusterUrl = "It must be postgres://HOST/DATABASE."
-
 /** The values of `[cluster]` match the schema or were reported. */
 export const clusterIn = (table: Container, folder: string, note: Note): FileCluster | undefined => {
   const { prefix = defaultPrefix, url } = table
   if (typeof url !== "string" || typeof prefix !== "string") return undefined
-  const refuse = (problem: string) => {
-    note(["cluster", "url"], `cluster.url is no database. ${problem}`)
-    return undefined
-  }
-  if (!/^postgres(ql)?:/.test(url)) return refuse(isClusterUrl)
-  const parsed = parseUrl(url)
-  if (Result.isFailure(parsed)) return refuse(parsed.failure)
-  if (parsed.success.password !== undefined) {
-    return refuse("No password stands in this file. Set PGPASSFILE or PGPASSWORD instead.")
-  }
-  const { sslRootCert } = parsed.success
-  return {
-    url: { ...parsed.success, sslRootCert: sslRootCert === undefined ? undefined : resolve(folder, sslRootCert) },
-    prefix
-  }
+  const parsed = /^postgres(ql)?:/.test(url) ? parseUrl(url) : Result.fail("It must be postgres://HOST/DATABASE.")
+  const database = databaseIn(parsed, folder, (problem) => note(["cluster", "url"], `cluster.url ${problem}`))
+  return database === undefined ? undefined : { url: database, prefix }
 }
 
 /** Returns the cluster of the worker, if it has one. Refuses sources that a cluster cannot run. */
