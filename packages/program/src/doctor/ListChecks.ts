@@ -72,10 +72,10 @@ export const checkRequests = Effect.fnUntraced(function*<E, R>(
     check: `${list.label} limit ${size}`,
     run: (check: string) =>
       Effect.match(firstRecords(operation, { limit: size }), {
-        onFailure: (error) => requestRefused(list, check, "limit", error),
+        onFailure: (error) => requestRefused({ list, check, field: "limit" }, error),
         onSuccess: (page) => {
           sample = page
-          return limitFinding(list, check, size, page.records().length)
+          return limitFinding({ list, check, field: "limit" }, size, page.records().length)
         }
       })
   }))
@@ -105,18 +105,20 @@ const firstRecords = (operation: Operation, query: { readonly limit: number; rea
     Effect.map(Option.getOrThrow)
   )
 
-const limitFinding = (list: Lists.AnyList, check: string, limit: number, length: number): Finding =>
+/** A parameter of a list's requests, and the name of its check. */
+interface Parameter {
+  readonly list: Lists.AnyList
+  readonly check: string
+  readonly field: string
+}
+
+const limitFinding = (parameter: Parameter, limit: number, length: number): Finding =>
   length > limit
-    ? failed(
-      check,
-      ExitCode.malformed,
-      `is ignored: the page has ${length} records`,
-      {
-        advice: parameterAdvice(list, "limit", "The listing works, but with pages of another size."),
-        reason: "LimitNotApplied"
-      }
-    )
-    : ok(check, "accepted")
+    ? failed(parameter.check, ExitCode.malformed, `is ignored: the page has ${length} records`, {
+      advice: parameterAdvice(parameter, "The listing works, but with pages of another size."),
+      reason: "LimitNotApplied"
+    })
+    : ok(parameter.check, "accepted")
 
 /** Values of filters that no record has. */
 const impossible: { readonly [Type in Lists.Filter["type"]]: () => string } = {
@@ -131,32 +133,25 @@ const impossible: { readonly [Type in Lists.Filter["type"]]: () => string } = {
  */
 const checkFilter = Effect.fnUntraced(function*(
   operation: Operation,
-  { check, field, filter, list, sample }: {
-    readonly list: Lists.AnyList
-    readonly check: string
-    readonly field: string
+  { filter, sample, ...parameter }: Parameter & {
     readonly filter: Lists.Filter
     readonly sample: ReadonlyArray<object>
   }
 ) {
+  const { check, field } = parameter
   if (sample.length === 0) return skipped(check, "not checked, because the list has no records")
   const valueOf = (record: object) => Object.entries(record).find(([name]) => name === field)?.[1]
   const value = sample.map(valueOf).find((found) => typeof found === "string" && found !== "")
   const read = (wanted: string) =>
     Effect.result(firstRecords(operation, { [field]: wanted, limit: Lists.pageLimit.maximum }))
-  const without = (found: string) =>
-    failed(check, ExitCode.malformed, found, {
-      advice: parameterAdvice(list, field, filterAdvice),
-      reason: "FilterNotApplied"
-    })
   let found = "no value to request on the first page"
   if (typeof value === "string") {
     const page = yield* read(value)
-    if (Result.isFailure(page)) return requestRefused(list, check, field, page.failure)
+    if (Result.isFailure(page)) return requestRefused(parameter, page.failure)
     const { items } = page.success
     const matching = items.filter((item) => Lists.matches(filter, valueOf(item), value)).length
-    if (matching === 0) return without("returns no record for the value of a record")
-    if (matching < items.length) return without("is ignored: records without the value are returned")
+    if (matching === 0) return notApplied(parameter, "returns no record for the value of a record")
+    if (matching < items.length) return notApplied(parameter, othersReturned)
     found = `${matching} ${matching === 1 ? "record" : "records"} for a known value`
   }
   const none = yield* read(impossible[filter.type]())
@@ -164,30 +159,31 @@ const checkFilter = Effect.fnUntraced(function*(
     const { _tag } = none.failure.reason
     return _tag === "InvalidRequest" || _tag === "NotFound"
       ? ok(check, `filters: ${found}, an impossible one is refused`)
-      : requestRefused(list, check, field, none.failure)
+      : requestRefused(parameter, none.failure)
   }
   return none.success.items.length > 0
-    ? without("is ignored: records are returned for an impossible value")
+    ? notApplied(parameter, "is ignored: records are returned for an impossible value")
     : ok(check, `filters: ${found}, none for an impossible one`)
 })
 
-const filterAdvice = "Do not use this filter with this service."
+const othersReturned = "is ignored: records without the value are returned"
 
-const parameterAdvice = ({ parameterNames }: Lists.AnyList, field: string, otherwise: string): string =>
-  parameterNames === "assumed"
+const notApplied = (parameter: Parameter, found: string): Finding =>
+  failed(parameter.check, ExitCode.malformed, found, {
+    advice: parameterAdvice(parameter, "Do not use this filter with this service."),
+    reason: "FilterNotApplied"
+  })
+
+const parameterAdvice = ({ field, list }: Parameter, otherwise: string): string =>
+  list.parameterNames === "assumed"
     ? `Ask the service's operators for the parameter of ${field}, and set it in invoice_params (PAYMENTS_INVOICE_PARAMS).`
     : otherwise
 
-const requestRefused = (list: Lists.AnyList, check: string, field: string, error: PaymentsError): Finding => {
+const requestRefused = (parameter: Parameter, error: PaymentsError): Finding => {
   const { _tag } = error.reason
-  return _tag === "FilterNotApplied"
-    ? failed(
-      check,
-      ExitCode.malformed,
-      "is ignored: records without the value are returned",
-      { advice: parameterAdvice(list, field, filterAdvice), reason: _tag }
-    )
-    : _tag === "InvalidRequest"
-    ? { ...failedWith(check, error), advice: parameterAdvice(list, field, "Report it to the service's operators.") }
-    : failedWith(check, error)
+  if (_tag === "FilterNotApplied") return notApplied(parameter, othersReturned)
+  const finding = failedWith(parameter.check, error)
+  return _tag === "InvalidRequest"
+    ? { ...finding, advice: parameterAdvice(parameter, "Report it to the service's operators.") }
+    : finding
 }
