@@ -25,29 +25,25 @@ export const makeAuthority = (name: string): Authority => {
   ])
   return {
     certificate: root,
-    certify: (address) => {
-      const server = keys()
-      return {
-        key: server.pem,
-        certificate: signed(
-          server.publicKey,
-          own.privateKey,
-          { subject: [{ name: "commonName", value: "server" }], issuer },
-          // https://www.rfc-editor.org/rfc/rfc5280#section-4.2.1.6: 7 is an address.
-          [{ name: "subjectAltName", altNames: [{ type: 7, ip: address }] }]
-        )
-      }
-    }
+    certify: (address) => certified(address, { issuer, privateKey: own.privateKey })
   }
 }
 
 /** Makes a certificate of a server at an address that no authority has issued. */
-export const makeSelfSigned = (address: string): KeyAndCertificate => {
-  const own = keys()
-  const name = [{ name: "commonName", value: "server" }]
+export const makeSelfSigned = (address: string): KeyAndCertificate => certified(address)
+
+/** Without an authority, the server signs its own certificate. */
+const certified = (
+  address: string,
+  by?: { readonly issuer: Array<forge.pki.CertificateField>; readonly privateKey: forge.pki.rsa.PrivateKey }
+): KeyAndCertificate => {
+  const server = keys()
+  const subject = [{ name: "commonName", value: "server" }]
+  const { issuer, privateKey } = by ?? { issuer: subject, privateKey: server.privateKey }
   return {
-    key: own.pem,
-    certificate: signed(own.publicKey, own.privateKey, { subject: name, issuer: name }, [
+    key: server.pem,
+    certificate: signed(server.publicKey, privateKey, { subject, issuer }, [
+      // https://www.rfc-editor.org/rfc/rfc5280#section-4.2.1.6: 7 is an address.
       { name: "subjectAltName", altNames: [{ type: 7, ip: address }] }
     ])
   }
