@@ -112,19 +112,14 @@ const commandLines = (command: string, indent: number, width: number): ReadonlyA
     return flag === undefined || value === undefined ? [argument] : [flag, value]
   })
   for (const argument of words) {
-    const isLong = isTooLong(argument)
     if (!isEmpty && lengthOf(current) + 1 + lengthOf(argument) + continued.length > width) {
       breakLine(" ".repeat(indent + moreIndent))
     }
-    if (isLong && plainOf(argument).startsWith("\"")) {
-      for (const [index, word] of argument.split(" ").entries()) {
-        // In quotes, a shell removes the backslash and the end of the line, so the space before them stays.
-        if (index > 0 && lengthOf(current) + 1 + lengthOf(word) + continued.length > width) breakLine("")
-        current += `${isEmpty ? "" : " "}${word}`
-        isEmpty = false
-      }
-    } else {
-      current += `${isEmpty ? "" : " "}${argument}`
+    const isBreakable = isTooLong(argument) && plainOf(argument).startsWith("\"")
+    for (const [index, word] of (isBreakable ? argument.split(" ") : [argument]).entries()) {
+      // In quotes, a shell removes the backslash and the end of the line, so the space before them stays.
+      if (index > 0 && lengthOf(current) + 1 + lengthOf(word) + continued.length > width) breakLine("")
+      current += `${isEmpty ? "" : " "}${word}`
       isEmpty = false
     }
   }
