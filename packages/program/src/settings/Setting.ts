@@ -7,6 +7,10 @@ import type { SettingParser } from "./Parsers.ts"
 export const variableText = (name: string): Effect.Effect<string | undefined> =>
   Effect.orDie(Config.String(name).pipe(Config.withDefault(undefined)))
 
+/** Whether one of these environment variables is set. */
+export const isAnySet = (variables: ReadonlyArray<string>): Effect.Effect<boolean> =>
+  Effect.map(Effect.forEach(variables, variableText), (texts) => texts.some((text) => text !== undefined))
+
 /** Reads a flag, or without it an environment variable. The error of an invalid value names where it came from. */
 export const setting = Effect.fnUntraced(function*<A>(
   flag: { readonly name: string; readonly text: string | undefined },

@@ -11,7 +11,7 @@ import { closest } from "fastest-levenshtein"
 import { type ProgramError, usage } from "../outcome/ProgramError.ts"
 import { settingFlag } from "../settings/Flags.ts"
 import { existingUsualFile, namedFile, usualFile } from "../settings/Location.ts"
-import { variableText } from "../settings/Setting.ts"
+import { isAnySet, variableText } from "../settings/Setting.ts"
 import { allSettings } from "../settings/SettingTable.ts"
 import { allOf } from "../text/WordLists.ts"
 import type { LoadedSource } from "./LoadSources.ts"
@@ -125,9 +125,6 @@ export class ChosenSource extends Context.Service<ChosenSource, {
     })
   )
 }
-
-const isAnySet = (variables: ReadonlyArray<string>): Effect.Effect<boolean> =>
-  Effect.map(Effect.forEach(variables, variableText), (texts) => texts.some((text) => text !== undefined))
 
 /** Most commands need no file, so they do not load its parser. */
 const loader = Effect.promise(() => import("./LoadSources.ts"))

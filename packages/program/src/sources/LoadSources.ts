@@ -10,7 +10,7 @@ import { createHash } from "node:crypto"
 import { checkAll, type ProgramError, usage } from "../outcome/ProgramError.ts"
 import { SourcesError } from "../outcome/SourcesError.ts"
 import { existingUsualFile, namedFile } from "../settings/Location.ts"
-import { variableText } from "../settings/Setting.ts"
+import { isAnySet, variableText } from "../settings/Setting.ts"
 import { allSettings, type Setting } from "../settings/SettingTable.ts"
 import { type FileSource, serviceTexts } from "./FileSource.ts"
 import { personalInEnvironment, personalInFile, ruleInEnvironment } from "./RuleWithKey.ts"
@@ -187,10 +187,7 @@ const ignoredVariables = [
 ]
 
 /** Whether any variable of a source is set. */
-export const isEnvironmentSet: Effect.Effect<boolean> = Effect.map(
-  Effect.forEach(ignoredVariables, variableText),
-  (texts) => texts.some((text) => text !== undefined)
-)
+export const isEnvironmentSet: Effect.Effect<boolean> = isAnySet(ignoredVariables)
 
 /** The keys are not checked. */
 export const checkEnvironment = Effect.gen(function*() {

@@ -55,6 +55,10 @@ const problemOf = ({ index, lineNumber, message }: ParseError, text: string): To
   return { line: line + 1, problem: isTableName ? "The name of a table has no closing bracket." : `${message}.` }
 }
 
+/** Returns the names of a dotted key. */
+export const namesIn = ({ keys }: AST.TOMLKey): TomlPath =>
+  keys.map((part) => part.type === "TOMLBare" ? part.name : part.value)
+
 const documentOf = ({ body: [{ body }] }: AST.TOMLProgram): TomlDocument => {
   const root: Container = Object.create(null)
   const lines = new Map<string, number>()
@@ -93,8 +97,7 @@ const documentOf = ({ body: [{ body }] }: AST.TOMLProgram): TomlDocument => {
 
   const addAll = (path: TomlPath, members: ReadonlyArray<AST.TOMLKeyValue>): void => {
     for (const { key, loc, value } of members) {
-      const names = key.keys.map((part) => part.type === "TOMLBare" ? part.name : part.value)
-      add([...path, ...names], value, loc.start.line)
+      add([...path, ...namesIn(key)], value, loc.start.line)
     }
   }
 

@@ -3,7 +3,7 @@
  * check the result. In some documents, such as one with a table inside braces, it is not TOML or has another meaning.
  */
 import { type AST, parseTOML } from "toml-eslint-parser"
-import type { TomlPath } from "./Toml.ts"
+import { namesIn, type TomlPath } from "./Toml.ts"
 
 export type TomlValue = string | number | ReadonlyArray<string>
 
@@ -48,13 +48,12 @@ export const removeTable = (text: string, path: TomlPath): string => {
 
 /** The places that belong to the table at the path: of the node itself, or of its keys. */
 const nodesOf = (node: AST.TOMLTable | AST.TOMLKeyValue, path: TomlPath): ReadonlyArray<AST.SourceLocation> => {
-  if (node.type === "TOMLKeyValue") return startsWith(keysOf(node), path) ? [node.loc] : []
+  if (node.type === "TOMLKeyValue") return startsWith(namesIn(node.key), path) ? [node.loc] : []
   if (startsWith(node.resolvedKey, path)) return [node.loc]
-  return node.body.filter((member) => startsWith([...node.resolvedKey, ...keysOf(member)], path)).map(({ loc }) => loc)
+  return node.body.filter((member) => startsWith([...node.resolvedKey, ...namesIn(member.key)], path)).map(({ loc }) =>
+    loc
+  )
 }
-
-const keysOf = ({ key: { keys } }: AST.TOMLKeyValue): TomlPath =>
-  keys.map((part) => part.type === "TOMLBare" ? part.name : part.value)
 
 const startsWith = (path: TomlPath, beginning: TomlPath): boolean =>
   beginning.every((key, index) => path[index] === key)
