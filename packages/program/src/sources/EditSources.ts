@@ -63,19 +63,17 @@ export const addSource = Effect.fnUntraced(function*<R>(file: string, { baseUrl,
   if (needsAddress) yield* withSource(current, { base_url: placeholder, ...settings })
   const complete = needsAddress ? { base_url: yield* baseUrl, ...settings } : settings
   yield* withSource(current, complete)
-  const added = (editable: Editable) => withSource(editable, complete)
-  if (key === undefined) {
-    yield* editing(file, (editable) => Effect.flatMap(added(editable), editable.replace))
-    return undefined
-  }
-  const secret = yield* key
+  const secret = key === undefined ? undefined : yield* key
   const stored = join(dirname(file), keyFile)
   yield* editing(
     file,
-    (editable) =>
-      Effect.flatMap(added(editable), (changed) => Effect.andThen(storeKey(stored, secret), editable.replace(changed)))
+    Effect.fnUntraced(function*(editable) {
+      const changed = yield* withSource(editable, complete)
+      if (secret !== undefined) yield* storeKey(stored, secret)
+      yield* editable.replace(changed)
+    })
   )
-  return stored
+  return secret === undefined ? undefined : stored
 })
 
 /** Stands for an address that a person has not given yet. */
