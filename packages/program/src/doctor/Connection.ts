@@ -9,7 +9,7 @@ import * as net from "node:net"
 import * as tls from "node:tls"
 import { ExitCode } from "../outcome/ExitCode.ts"
 import { variableText } from "../settings/Setting.ts"
-import { failed, type Finding, ok, skipped, timedOut, warning } from "./Finding.ts"
+import { failed, type Finding, ok, skipped, warning, within } from "./Finding.ts"
 
 /** A certificate that is valid for less time gets a warning. */
 const renewalTime = Duration.days(14)
@@ -32,11 +32,7 @@ export const checkAddress = Effect.fnUntraced(function*<E, R>(
   }
   const step = Effect.fnUntraced(
     function*<A>(check: string, effect: Effect.Effect<A, Finding>, found: (result: A) => Finding) {
-      const finding = yield* effect.pipe(
-        Effect.map(found),
-        Effect.timeoutOrElse({ duration: limit, orElse: () => Effect.succeed(timedOut(check, limit)) }),
-        Effect.catch((problem) => Effect.succeed(problem))
-      )
+      const finding = yield* effect.pipe(Effect.map(found), Effect.catch(Effect.succeed), within(check, limit))
       yield* report(finding)
       return finding.state !== "failed"
     }

@@ -54,7 +54,7 @@ const runCurrent = <const Name extends string, Input, R, Context>(
   { settingsCheck, version }: { readonly version: string; readonly settingsCheck: string | undefined }
 ) => {
   const format = messageFormatOf(args)
-  const path = commandPathOf(command, args)
+  const { path } = commandIn(command, args)
   const nextOf = ({ exitCode, next, reason }: ErrorFacts): Next | null => {
     if (next !== null) return next
     if (reason === "Usage") return helpOf(path)
@@ -72,12 +72,10 @@ const runCurrent = <const Name extends string, Input, R, Context>(
   const refused: { error?: ProgramError } = {}
   return Command.runWith(command, { version })(path.at(-1) === "query" ? withStatements(args) : args)
     .pipe(
-      Effect.catch((error) => refused.error === undefined ? Effect.fail(error) : Effect.void),
-      Effect.andThen(Effect.suspend(() =>
-        refused.error === undefined
-          ? Effect.succeed<ExitCode>(ExitCode.done)
-          : Effect.fail(refused.error)
-      )),
+      Effect.mapError((error) => refused.error ?? error),
+      Effect.flatMap(() =>
+        refused.error === undefined ? Effect.succeed<ExitCode>(ExitCode.done) : Effect.fail(refused.error)
+      ),
       Effect.catch((error) =>
         // The presenter has printed an error of the command line's parser.
         CliError.isCliError(error)
@@ -150,9 +148,6 @@ const commandIn = (command: Command.Command.Any, args: ReadonlyArray<string>) =>
   }
   return { path, unknown }
 }
-
-const commandPathOf = (command: Command.Command.Any, args: ReadonlyArray<string>): ReadonlyArray<string> =>
-  commandIn(command, args).path
 
 /** Leaves out unlisted subcommands. */
 const subcommandsOf = (root: Command.Command.Any, path: ReadonlyArray<string>): ReadonlyArray<string> => {
