@@ -54,7 +54,7 @@ export class ChosenSource extends Context.Service<ChosenSource, {
   static readonly layer = Layer.effect(
     ChosenSource,
     Effect.gen(function*() {
-      const fs = yield* FileSystem.FileSystem
+      const withFiles = Effect.provideService(FileSystem.FileSystem, yield* FileSystem.FileSystem)
       const [sourceFlag, configFlag] = [yield* SourceFlag, yield* ConfigFlag]
       const name = sourceFlag ?? (yield* variableText("PAYMENTS_SOURCE"))
       const flagName = sourceFlag === undefined ? "PAYMENTS_SOURCE" : "--source"
@@ -62,17 +62,11 @@ export class ChosenSource extends Context.Service<ChosenSource, {
       const file = yield* Effect.cached(
         Effect.flatMap(
           namedFile(configFlag),
-          (named) =>
-            named === undefined
-              ? Effect.provideService(existingUsualFile, FileSystem.FileSystem, fs)
-              : Effect.succeed(named)
+          (named) => named === undefined ? withFiles(existingUsualFile) : Effect.succeed(named)
         )
       )
       const load = (path: string, flags?: SourceOverrides) =>
-        Effect.flatMap(
-          loader,
-          ({ sourcesOfFile }) => Effect.provideService(sourcesOfFile(path, flags, name), FileSystem.FileSystem, fs)
-        )
+        Effect.flatMap(loader, ({ sourcesOfFile }) => withFiles(sourcesOfFile(path, flags, name)))
       /** Whether the environment has what the command needs, and nothing names a source. */
       const isEnvironment = (...variables: ReadonlyArray<string>) =>
         isNamed ? Effect.succeed(false) : isAnySet(variables)
@@ -108,13 +102,13 @@ export class ChosenSource extends Context.Service<ChosenSource, {
         if (inFile.length > 0 && !(yield* isEnvironment("PAYMENTS_BASE_URL"))) return inFile
         if (inFile.length === 0 && (configFlag !== undefined || !(yield* isEnvironmentSet))) return []
         yield* checkEnvironment
-        const { sources } = yield* Effect.provideService(sourcesOfEnvironment(flags), FileSystem.FileSystem, fs)
+        const { sources } = yield* withFiles(sourcesOfEnvironment(flags))
         return [...sources, ...inFile]
       })
       const fileToEdit = fileNamedBy(configFlag)
       return ChosenSource.of({
         isNamed,
-        nothing: Effect.provideService(Effect.flatMap(fileToEdit, nothingIn), FileSystem.FileSystem, fs),
+        nothing: withFiles(Effect.flatMap(fileToEdit, nothingIn)),
         forService: ofCommand("PAYMENTS_BASE_URL"),
         forDestination,
         forDestinations,
