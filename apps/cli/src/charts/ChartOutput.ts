@@ -93,7 +93,7 @@ export const writeChart = Effect.fnUntraced(
         chart: data,
         notes,
         totals: others === undefined || all === undefined ? undefined : { others, all },
-        createdAt: `${DateTime.formatIso(yield* DateTime.now).slice(0, 16).replace("T", " ")} UTC`
+        createdAt: yield* createdAt
       })
       const cut = isCut ? ` It has the first ${mostRows} rows only.` : ""
       yield* writeFile({ flag: "--html", file: outputs.html, text })
@@ -119,6 +119,12 @@ export const writeChart = Effect.fnUntraced(
       )
     }
   }
+)
+
+/** The current minute, as pages show it. */
+export const createdAt = Effect.map(
+  DateTime.now,
+  (now) => `${DateTime.formatIso(now).slice(0, 16).replace("T", " ")} UTC`
 )
 
 /** Fails if both files are the same, or if one would replace a file of the copy that the query reads. */
@@ -153,7 +159,7 @@ interface WrittenFile {
 }
 
 /** Replaces the file. Only its owner may read it. */
-const writeFile = Effect.fnUntraced(function*({ file, flag, text }: WrittenFile) {
+export const writeFile = Effect.fnUntraced(function*({ file, flag, text }: WrittenFile) {
   const fs = yield* FileSystem.FileSystem
   // If the name is a symbolic link, its target is replaced.
   const target = yield* Effect.orElseSucceed(fs.realPath(file), () => file)

@@ -1,5 +1,5 @@
 /**
- * The page of a query: one file with a chart and a table, to send and to print. It loads nothing and has no script, and its
+ * The page of a query or of facts: one file with a chart and a table, to send and to print. It loads nothing and has no script, and its
  * policy forbids both. All text of the result is escaped.
  */
 import type { Cell } from "@payments/copy"
@@ -22,7 +22,8 @@ export interface PageContent {
   readonly chart: ChartData | string
   /** Sentences about the data, such as its age. */
   readonly notes: ReadonlyArray<string>
-  readonly sql: string
+  /** Undefined if no statement has made the rows. */
+  readonly sql: string | undefined
   readonly createdAt: string
 }
 
@@ -69,7 +70,7 @@ export const pageText = (content: PageContent): string => {
       }
       </table></div>`
     }
-      <details><summary>Statement</summary><pre>${sql}</pre></details>
+      ${sql === undefined ? undefined : html`<details><summary>Statement</summary><pre>${sql}</pre></details>`}
       <footer>Created ${createdAt}.</footer>
     </main></body>
   </html>`.markup

@@ -1,4 +1,5 @@
 /** `payments probe` learns facts about the service. `payments facts` shows what it has stored. */
+import { printable } from "@payments/copy"
 import type { FactsFileError, KnownFact } from "@payments/copy/facts"
 import { Lists, PaymentsConfig } from "@payments/core"
 import {
@@ -7,6 +8,7 @@ import {
   duration,
   ExitCode,
   logLine,
+  optionalFlag,
   type ProgramError,
   requireOutput,
   setting,
@@ -28,6 +30,13 @@ const fileFlag = (name: "from" | "to") =>
     Flag.withDescription(`the file with the observations; default ${defaultFile}`)
   )
 
+const htmlFlag = optionalFlag(
+  Flag.String("html").pipe(
+    Flag.withMetavar("FILE"),
+    Flag.withDescription("write a page with all facts, to send to the operators of the service")
+  )
+)
+
 /** Makes the command. `config` takes its settings from environment variables. */
 export const probeCommand = <R>(
   config: Layer.Layer<PaymentsConfig, ProgramError, R>,
@@ -46,9 +55,10 @@ export const probeCommand = <R>(
         Flag.withDefault("500ms"),
         Flag.withDescription("the pause between two requests; default 500ms")
       ),
+      html: htmlFlag,
       format: rowFormatFlag
     },
-    Effect.fnUntraced(function*({ budget, format, pause, to }) {
+    Effect.fnUntraced(function*({ budget, format, html, pause, to }) {
       const { probe } = yield* Effect.promise(() => import("@payments/copy/facts"))
       const { pauseDuration, settings } = yield* checkAll({
         pauseDuration: setting({ name: "pause", text: pause }, undefined, duration),
@@ -64,6 +74,7 @@ export const probeCommand = <R>(
           Effect.provide(http),
           Effect.catchTag("FactsFileError", fileProblem("--to"))
         )
+      yield* writePage(facts, html)
       yield* printFacts(facts, format)
       const certain = facts.filter(({ degree }) => degree === "certain").length
       yield* logLine(
@@ -86,11 +97,14 @@ export const probeCommand = <R>(
 
 export const factsCommand = Command.make(
   "facts",
-  { from: fileFlag("from"), format: rowFormatFlag },
-  Effect.fnUntraced(function*({ format, from }) {
+  { from: fileFlag("from"), html: htmlFlag, format: rowFormatFlag },
+  Effect.fnUntraced(function*({ format, from, html }) {
     const { knownFacts, readFacts } = yield* Effect.promise(() => import("@payments/copy/facts"))
-    const facts = yield* Effect.catchTag(readFacts(from, undefined), "FactsFileError", fileProblem("--from"))
-    yield* printFacts(knownFacts(facts), format)
+    const facts = knownFacts(
+      yield* Effect.catchTag(readFacts(from, undefined), "FactsFileError", fileProblem("--from"))
+    )
+    yield* writePage(facts, html)
+    yield* printFacts(facts, format)
   })
 ).pipe(
   Command.withDescription("Show what payments probe has learned about the service, without a request"),
@@ -100,7 +114,7 @@ export const factsCommand = Command.make(
   ])
 )
 
-const fileProblem = (flag: string) => ({ isSystem, problem }: FactsFileError) =>
+export const fileProblem = (flag: string) => ({ isSystem, problem }: FactsFileError) =>
   isSystem
     ? new CommandExit({ exitCode: ExitCode.destination, problem: `${flag}: ${problem}`, reason: "Output" })
     : usage(`${flag}: ${problem}`)
@@ -119,5 +133,34 @@ const columns: ReadonlyArray<Column<KnownFact>> = [
   { name: "last_at", hidden: true, of: ({ lastAt }) => lastAt ?? null }
 ]
 
+/** The version of the JSON document. It changes if a member is removed or means something else. */
+const schemaVersion = 1
+
 const printFacts = (facts: ReadonlyArray<KnownFact>, format: RowFormat | undefined) =>
-  printRows(columns, Stream.make(facts), format, { empty: "No facts." })
+  printRows(columns, Stream.make(facts), format, { empty: "No facts.", members: `"schemaVersion":${schemaVersion}` })
+
+/** Writes the page. It has no key, cursor, filter value or part of a record, because no fact has one. */
+const writePage = Effect.fnUntraced(function*(facts: ReadonlyArray<KnownFact>, file: string | undefined) {
+  if (file === undefined) return
+  const { createdAt, writeFile } = yield* Effect.promise(() => import("../charts/ChartOutput.ts"))
+  const { pageText } = yield* Effect.promise(() => import("../charts/HtmlPage.ts"))
+  const shown = [...columns].filter(({ name }) => name !== "first_at")
+  const count = (degree: KnownFact["degree"]) => facts.filter((fact) => fact.degree === degree).length
+  const text = pageText({
+    title: "What the service does",
+    description: "Facts that its document leaves open or states, each observed from outside, by reading only.",
+    columns: shown.map(({ name }) => name),
+    rows: facts.map((fact) => shown.map(({ of }) => of(fact))),
+    isCut: false,
+    totals: undefined,
+    chart: "",
+    notes: [
+      `${count("certain")} facts are certain, ${count("likely")} likely, ${count("undecided")} undecided.`,
+      "A certain fact was observed at least twice in a row. An undecided one says in the column seen why."
+    ],
+    sql: undefined,
+    createdAt: yield* createdAt
+  })
+  yield* writeFile({ flag: "--html", file, text })
+  yield* logLine(`The page is written to ${printable(file)}. Open it in a browser.`)
+})

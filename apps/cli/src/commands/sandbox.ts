@@ -13,9 +13,10 @@ import {
   wholeNumberFlag
 } from "@payments/program"
 import type { LoggedRequest, SandboxOptions } from "@payments/sandbox"
-import { Effect, Redacted, Result } from "effect"
+import { Effect, Redacted, Result, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
+import { fileProblem } from "./probe.ts"
 
 const portFlag = (name: string) => wholeNumberFlag(name, 0, 65_535)
 
@@ -86,6 +87,18 @@ export const sandboxCommand = Command.make(
         Flag.withDescription("other names of invoice parameters, as in PAYMENTS_INVOICE_PARAMS")
       )
     ),
+    behaviour: optionalFlag(
+      Flag.String("behaviour").pipe(
+        Flag.withMetavar("NAME=VALUE,…"),
+        Flag.withDescription("what the service does where its document is silent, such as largeLimit=clamp")
+      )
+    ),
+    like: optionalFlag(
+      Flag.String("like").pipe(
+        Flag.withMetavar("FILE"),
+        Flag.withDescription("serve as a service that payments probe has observed; the file with the observations")
+      )
+    ),
     controlPort: optionalFlag(
       portFlag("control-port").pipe(Flag.withDescription("serve the control endpoint on this port"))
     ),
@@ -109,6 +122,7 @@ export const sandboxCommand = Command.make(
     if (input.controlHost !== undefined && input.controlPort === undefined) {
       return yield* usage("--control-host needs --control-port.")
     }
+    const like = yield* observedIn(input.like)
     const options: SandboxOptions = {
       records: input.records,
       seed: input.seed,
@@ -120,7 +134,9 @@ export const sandboxCommand = Command.make(
       count: input.count,
       hostileText: input.hostileText,
       assumedLimit: input.invoiceLimit,
-      invoiceParameters: parameters.success
+      invoiceParameters: parameters.success,
+      ...like,
+      behaviour: { ...like.behaviour, ...yield* behaviourOf(input.behaviour) }
     }
     const onRequest = input.log
       ? (request: LoggedRequest) => void process.stderr.write(`${JSON.stringify(request)}\n`)
@@ -166,12 +182,42 @@ export const sandboxCommand = Command.make(
   Command.withExamples([
     { command: "payments sandbox --records 1000000", description: "a million records in each list" },
     { command: "payments sandbox --faults flaky", description: "with occasional errors and reset connections" },
+    { command: "payments sandbox --like facts.json", description: "as the service that payments probe has observed" },
+    {
+      command: "payments sandbox --behaviour largeLimit=clamp,cursorLimit=obey",
+      description: "with other hidden rules"
+    },
     {
       command: `payments sandbox --faults '{"fault":"status","status":401,"from":50}'`,
       description: "the key is revoked on page 50"
     }
   ])
 )
+
+/** Reads the choices of `--behaviour`. */
+const behaviourOf = Effect.fnUntraced(function*(given: string | undefined) {
+  if (given === undefined) return {}
+  const { Behaviour } = yield* Effect.promise(() => import("@payments/core/testing"))
+  const pairs = given.split(",").map((pair) => pair.split("=").map((part) => part.trim()))
+  const chosen = Object.fromEntries(
+    pairs.map(([name, value]) => [name, /^\d+$/.test(value ?? "") ? Number(value) : value])
+  )
+  const decoded = Schema.decodeUnknownResult(Behaviour, { onExcessProperty: "error" })(chosen)
+  if (Result.isSuccess(decoded)) return decoded.success
+  return yield* usage(
+    `--behaviour: must be NAME=VALUE,… with names and values of docs/sandbox.md, such as largeLimit=clamp.`
+  )
+})
+
+/** Reads the observations of `--like`. */
+const observedIn = Effect.fnUntraced(function*(file: string | undefined) {
+  if (file === undefined) return {}
+  const { knownFacts, readFacts } = yield* Effect.promise(() => import("@payments/copy/facts"))
+  const { likeFacts } = yield* Effect.promise(() => import("./LikeFacts.ts"))
+  return likeFacts(
+    knownFacts(yield* Effect.catchTag(readFacts(file, undefined), "FactsFileError", fileProblem("--like")))
+  )
+})
 
 const largestFaultsFile = 16 * 1024 * 1024
 

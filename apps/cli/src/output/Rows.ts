@@ -222,6 +222,8 @@ interface Notes<E, R> {
   readonly empty: string
   /** Runs after each batch was written. */
   readonly afterBatch?: Effect.Effect<void, E, R> | undefined
+  /** Makes a JSON document an object, with the rows as `items`, and with these members, without brackets. By default an array. */
+  readonly members?: string | undefined
 }
 
 /** Prints the rows as they arrive. Ends the command when the reader of stdout has closed it. */
@@ -229,11 +231,12 @@ export const printRows = Effect.fnUntraced(function*<Row, E, R, E2 = never, R2 =
   columns: ReadonlyArray<Column<Row>>,
   rows: Stream.Stream<ReadonlyArray<Row>, E, R>,
   wanted: RowFormat | undefined,
-  { afterBatch = Effect.void, empty }: Notes<E2, R2>
+  { afterBatch = Effect.void, empty, members }: Notes<E2, R2>
 ) {
   const look = yield* lookOf(wanted)
   yield* requireOutput
-  const writer = yield* makeRowWriter({ columns, cells: (row: Row) => columns.map(({ of }) => of(row)) }, look)
+  const shape = { columns, cells: (row: Row) => columns.map(({ of }) => of(row)) }
+  const writer = yield* makeRowWriter(members === undefined ? shape : { ...shape, document: "items" }, look)
   yield* printOrEnd(writer.rows([]))
   let count = 0
   yield* Stream.runForEach(rows, (batch) =>
@@ -241,7 +244,7 @@ export const printRows = Effect.fnUntraced(function*<Row, E, R, E2 = never, R2 =
       count += batch.length
       return Effect.andThen(batch.length === 0 ? Effect.void : printOrEnd(writer.rows(batch)), afterBatch)
     }))
-  yield* printOrEnd(writer.end())
+  yield* printOrEnd(writer.end(members))
   if (count === 0) yield* logLine(empty)
   yield* logOmitted(writer.omittedColumns(), "use --format json")
 })
