@@ -101,55 +101,53 @@ export const changesCommand = Command.make(
     // Loaded only here, because most commands print no table.
     const columns = columnsOf(yield* Effect.promise(() => import("../output/Table.ts")))
     const lists = resource.length === 0 ? Lists.all : resource
-    yield* Effect.scoped(Effect.gen(function*() {
-      const maintenance = ack ? yield* Destination.maintenance(destination) : undefined
-      const reader = maintenance ?? (yield* Destination.reader(destination))
-      yield* logUnfilled(reader, lists)
-      const timeOfFirst = since === undefined ? undefined : new Date(since).toISOString()
-      const start = consumer === undefined
-        ? yield* startOf(reader, after, generation, timeOfFirst)
-        : yield* startOfConsumer(reader, maintenance, consumer, after)
-      let [delivered, acknowledged] = [start, start]
-      let deliveredIn: string | undefined
-      const acknowledge = Effect.suspend(() => {
-        if (maintenance === undefined || consumer === undefined || delivered === acknowledged) return Effect.void
-        acknowledged = delivered
-        return Effect.andThen(
-          flushOrEnd,
-          Effect.asVoid(
-            moveConsumer(maintenance, {
-              name: consumer,
-              position: acknowledged,
-              generation: deliveredIn,
-              when: "forward"
-            })
-          )
+    const maintenance = ack ? yield* Destination.maintenance(destination) : undefined
+    const reader = maintenance ?? (yield* Destination.reader(destination))
+    yield* logUnfilled(reader, lists)
+    const timeOfFirst = since === undefined ? undefined : new Date(since).toISOString()
+    const start = consumer === undefined
+      ? yield* startOf(reader, after, generation, timeOfFirst)
+      : yield* startOfConsumer(reader, maintenance, consumer, after)
+    let [delivered, acknowledged] = [start, start]
+    let deliveredIn: string | undefined
+    const acknowledge = Effect.suspend(() => {
+      if (maintenance === undefined || consumer === undefined || delivered === acknowledged) return Effect.void
+      acknowledged = delivered
+      return Effect.andThen(
+        flushOrEnd,
+        Effect.asVoid(
+          moveConsumer(maintenance, {
+            name: consumer,
+            position: acknowledged,
+            generation: deliveredIn,
+            when: "forward"
+          })
         )
-      })
-      const batches = changesAfter(reader, start, { lists, since: timeOfFirst, isFollowing: follow })
-      // With --ack, a change is acknowledged once it was printed, so all changes are printed.
-      if (follow && !ack && (format ?? "table") === "table" && (yield* canRedrawScreen)) {
-        const { showLive } = yield* Effect.promise(() => import("../progress/LiveChanges.ts"))
-        let last: Numbered = { generation: undefined, seq: start }
-        return yield* showLive(
-          reader,
-          lists,
-          Stream.tap(
-            batches,
-            (batch) => Effect.sync(() => last = { generation: batch.generation, seq: batch.through })
-          )
-        ).pipe(Effect.onInterrupt(() => logNote(continueNote(given, last))))
-      }
-      const rows = Stream.map(batches, (batch) => {
-        delivered = batch.through
-        deliveredIn = batch.generation
-        return batch.rows
-      })
-      // Without --follow, the output is one document, so it is delivered only at its end.
-      yield* printRows(columns, rows, format, { empty: "No changes.", afterBatch: follow ? acknowledge : undefined })
-      yield* acknowledge
-    })).pipe(Effect.catchTags(positionProblems(consumer)))
-  })
+      )
+    })
+    const batches = changesAfter(reader, start, { lists, since: timeOfFirst, isFollowing: follow })
+    // With --ack, a change is acknowledged once it was printed, so all changes are printed.
+    if (follow && !ack && (format ?? "table") === "table" && (yield* canRedrawScreen)) {
+      const { showLive } = yield* Effect.promise(() => import("../progress/LiveChanges.ts"))
+      let last: Numbered = { generation: undefined, seq: start }
+      return yield* showLive(
+        reader,
+        lists,
+        Stream.tap(
+          batches,
+          (batch) => Effect.sync(() => last = { generation: batch.generation, seq: batch.through })
+        )
+      ).pipe(Effect.onInterrupt(() => logNote(continueNote(given, last))))
+    }
+    const rows = Stream.map(batches, (batch) => {
+      delivered = batch.through
+      deliveredIn = batch.generation
+      return batch.rows
+    })
+    // Without --follow, the output is one document, so it is delivered only at its end.
+    yield* printRows(columns, rows, format, { empty: "No changes.", afterBatch: follow ? acknowledge : undefined })
+    yield* acknowledge
+  }, (effect, { consumer }) => Effect.catchTags(Effect.scoped(effect), positionProblems(consumer)))
 ).pipe(
   Command.withDescription("Print the changes between exports: inserted, updated, missing and returned records"),
   Command.withExamples([

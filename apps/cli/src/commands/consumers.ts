@@ -102,19 +102,17 @@ export const ackCommand = Command.make(
       destination: fromDestination(given.from)
     })
     if (given.format === "json") yield* requireOutput
-    yield* Effect.scoped(Effect.gen(function*() {
-      const maintenance = yield* Destination.maintenance(destination)
-      const when = given.back ? "any" : "forward"
-      const position = yield* moveConsumer(maintenance, { name, position: seq, generation, when })
-      if (position > seq) {
-        yield* logLine(`payments: ${name} stays after change ${position}. To move it back, use --back.`)
-      }
-      if (given.format === "json") {
-        const current = (yield* maintenance.changeRange).generation
-        yield* printJson({ consumer: name, generation: current ?? null, position })
-      }
-    })).pipe(Effect.catchTags(positionProblems(name)))
-  })
+    const maintenance = yield* Destination.maintenance(destination)
+    const when = given.back ? "any" : "forward"
+    const position = yield* moveConsumer(maintenance, { name, position: seq, generation, when })
+    if (position > seq) {
+      yield* logLine(`payments: ${name} stays after change ${position}. To move it back, use --back.`)
+    }
+    if (given.format === "json") {
+      const current = (yield* maintenance.changeRange).generation
+      yield* printJson({ consumer: name, generation: current ?? null, position })
+    }
+  }, (effect, { name }) => Effect.catchTags(Effect.scoped(effect), positionProblems(name)))
 ).pipe(
   Command.withDescription("Store the position of a consumer after it has processed its changes"),
   Command.withExamples([
@@ -146,23 +144,15 @@ export const consumersCommand = Command.make(
       remove: setting({ name: "remove", text: given.remove }, undefined, consumerName),
       destination: fromDestination(given.from)
     })
-    yield* Effect.scoped(
-      remove === undefined
-        ? Effect.flatMap(Destination.reader(destination), ({ consumerStates }) =>
-          printRows(
-            columns,
-            Stream.fromEffect(consumerStates),
-            given.format,
-            { empty: "No consumers." }
-          ))
-        : Effect.gen(function*() {
-          const { removeConsumer } = yield* Destination.maintenance(destination)
-          if (!(yield* removeConsumer(remove))) return yield* usage(`There is no consumer ${remove}.`)
-          const isJson = given.format === "json" || given.format === "ndjson"
-          yield* isJson ? printJson({ consumer: remove, removed: true }) : print(`${remove}: removed\n`)
-        })
-    )
-  })
+    if (remove === undefined) {
+      const { consumerStates } = yield* Destination.reader(destination)
+      return yield* printRows(columns, Stream.fromEffect(consumerStates), given.format, { empty: "No consumers." })
+    }
+    const { removeConsumer } = yield* Destination.maintenance(destination)
+    if (!(yield* removeConsumer(remove))) return yield* usage(`There is no consumer ${remove}.`)
+    const isJson = given.format === "json" || given.format === "ndjson"
+    yield* isJson ? printJson({ consumer: remove, removed: true }) : print(`${remove}: removed\n`)
+  }, Effect.scoped)
 ).pipe(
   Command.withDescription("List the consumers of changes with their positions, or remove one"),
   Command.withExamples([

@@ -50,16 +50,16 @@ export const diffCommand = Command.make(
     resource: resourceFlag,
     format: rowFormatFlag
   },
-  Effect.fnUntraced(function*({ at, destinations, format: wanted, resource }) {
-    const { points, sides } = yield* checkAll({
-      points: Effect.forEach(at, (text) =>
-        Effect.fromNullishOr(wholeNumber(0).parse(text)).pipe(
-          Effect.mapError(() => usage(`Invalid value for --at. Expected: ${wholeNumber(0).expected}`))
-        )),
-      sides: sidesOf(destinations, at.length)
-    })
-    const lists = resource.length > 0 ? resource : Lists.all
-    yield* Effect.scoped(Effect.gen(function*() {
+  Effect.fnUntraced(
+    function*({ at, destinations, format: wanted, resource }) {
+      const { points, sides } = yield* checkAll({
+        points: Effect.forEach(at, (text) =>
+          Effect.fromNullishOr(wholeNumber(0).parse(text)).pipe(
+            Effect.mapError(() => usage(`Invalid value for --at. Expected: ${wholeNumber(0).expected}`))
+          )),
+        sides: sidesOf(destinations, at.length)
+      })
+      const lists = resource.length > 0 ? resource : Lists.all
       const snapshots = yield* Effect.forEach(sides, Destination.snapshot)
       const [first, second = first] = snapshots
       if (first === undefined || second === undefined) return yield* Effect.die("no destination was opened")
@@ -83,19 +83,19 @@ export const diffCommand = Command.make(
       }
       if (second !== first) yield* logRules(first, second)
       yield* compare(a, b, yield* comparedLists(a, b, lists), formatter)
-    })).pipe(
-      Effect.catchTags({
-        BeyondLastChange: ({ message }) => usage(message),
-        ChangesBeginLater: ({ message }) => new CommandExit({ exitCode: ExitCode.incomplete, problem: message }),
-        MissingRowsRemoved: ({ message }) => new CommandExit({ exitCode: ExitCode.incomplete, problem: message }),
-        ChangesRemoved: ({ message, through }) =>
-          new CommandExit({
-            exitCode: ExitCode.incomplete,
-            problem: `${message} The first point that can be compared is ${through}.`
-          })
-      })
-    )
-  })
+    },
+    Effect.scoped,
+    Effect.catchTags({
+      BeyondLastChange: ({ message }) => usage(message),
+      ChangesBeginLater: ({ message }) => new CommandExit({ exitCode: ExitCode.incomplete, problem: message }),
+      MissingRowsRemoved: ({ message }) => new CommandExit({ exitCode: ExitCode.incomplete, problem: message }),
+      ChangesRemoved: ({ message, through }) =>
+        new CommandExit({
+          exitCode: ExitCode.incomplete,
+          problem: `${message} The first point that can be compared is ${through}.`
+        })
+    })
+  )
 ).pipe(
   Command.withDescription("Compare two destinations, or two points of one; exits with code 11 if they differ"),
   Command.withExamples([

@@ -55,28 +55,26 @@ export const eraseCommand = Command.make(
     })
     yield* requireOutput
     yield* logWhiteSpace(criteria)
-    yield* Effect.scoped(Effect.gen(function*() {
-      const maintenance = yield* Destination.maintenance(destination)
-      yield* Destination.requireSource(maintenance, boundTo)
-      const progress = yield* redactionProgress("searched")
-      const search = { criteria, key, onProgress: progress.onProgress }
-      if (dryRun) {
-        yield* Destination.requireMigrated(destination, maintenance)
-        const lists = yield* progress.during(previewErasure(maintenance, search))
-        if (format === "json") return yield* printJson({ dryRun, lists })
-        yield* printRows(previewColumns, Stream.make(lists), "table", { empty: "Nothing has been exported." })
-        return yield* logOtherValue(criteria)
-      }
-      const publish = yield* Destination.beginRedaction(destination)
-      const erasures = yield* progress.during(erase(maintenance, { ...search, by, publish }))
-      const left = yield* leftAfter(destination, maintenance)
-      if (format === "json") return yield* printJson({ dryRun, erasures: erasures.map(members), ...left })
-      yield* printRows(columns, Stream.make(erasures), "table", { empty: "" })
-      yield* logWrapped(suppressedText(erasures))
-      yield* logOtherValue(criteria)
-      yield* logLeft(left)
-    }))
-  })
+    const maintenance = yield* Destination.maintenance(destination)
+    yield* Destination.requireSource(maintenance, boundTo)
+    const progress = yield* redactionProgress("searched")
+    const search = { criteria, key, onProgress: progress.onProgress }
+    if (dryRun) {
+      yield* Destination.requireMigrated(destination, maintenance)
+      const lists = yield* progress.during(previewErasure(maintenance, search))
+      if (format === "json") return yield* printJson({ dryRun, lists })
+      yield* printRows(previewColumns, Stream.make(lists), "table", { empty: "Nothing has been exported." })
+      return yield* logOtherValue(criteria)
+    }
+    const publish = yield* Destination.beginRedaction(destination)
+    const erasures = yield* progress.during(erase(maintenance, { ...search, by, publish }))
+    const left = yield* leftAfter(destination, maintenance)
+    if (format === "json") return yield* printJson({ dryRun, erasures: erasures.map(members), ...left })
+    yield* printRows(columns, Stream.make(erasures), "table", { empty: "" })
+    yield* logWrapped(suppressedText(erasures))
+    yield* logOtherValue(criteria)
+    yield* logLeft(left)
+  }, Effect.scoped)
 ).pipe(
   Command.withDescription(
     "Erase persons or records from a destination: rows, changes, quarantined records and rendered files. Amounts, states and dates stay. " +

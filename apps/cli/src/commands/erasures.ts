@@ -10,11 +10,9 @@ export const erasuresCommand = Command.make(
   { from: fromFlag, format: rowFormatFlag },
   Effect.fnUntraced(function*({ format, from }) {
     const destination = yield* fromDestination(from)
-    yield* Effect.scoped(Effect.gen(function*() {
-      const { erasures } = yield* Destination.maintenance(destination)
-      yield* printRows(columns, Stream.fromEffect(erasures), format, { empty: "Nothing was erased." })
-    }))
-  })
+    const { erasures } = yield* Destination.maintenance(destination)
+    yield* printRows(columns, Stream.fromEffect(erasures), format, { empty: "Nothing was erased." })
+  }, Effect.scoped)
 ).pipe(
   Command.withDescription("List who erased when, and how many texts; without personal data"),
   Command.withExamples([

@@ -22,18 +22,16 @@ export const mcpCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>, ve
       const key = personal === "pseudonymize" ? (yield* chosenPersonal("forDestination")).key : undefined
       // Loaded only here, because no other command needs the protocol.
       const { serve, Visibility } = yield* Effect.promise(() => import("../agents/Server.ts"))
-      yield* Effect.scoped(Effect.gen(function*() {
-        const builds = yield* Semaphore.make(1)
-        const scope = yield* Effect.scope
-        const context = yield* Effect.context<R>()
-        let built: PaymentsApi["Service"] | undefined
-        const operations = builds.withPermit(Effect.gen(function*() {
-          built ??= Context.get(yield* Layer.buildWithScope(api, scope), PaymentsApi)
-          return built
-        })).pipe(Effect.provideContext(context))
-        yield* serve(version, { api: operations, destination, visibility: Visibility.make(personal, key) })
-      }))
-    })
+      const builds = yield* Semaphore.make(1)
+      const scope = yield* Effect.scope
+      const context = yield* Effect.context<R>()
+      let built: PaymentsApi["Service"] | undefined
+      const operations = builds.withPermit(Effect.gen(function*() {
+        built ??= Context.get(yield* Layer.buildWithScope(api, scope), PaymentsApi)
+        return built
+      })).pipe(Effect.provideContext(context))
+      yield* serve(version, { api: operations, destination, visibility: Visibility.make(personal, key) })
+    }, Effect.scoped)
   ).pipe(
     Command.withDescription(
       "Serve the lists and a copy of them to agents: a Model Context Protocol server on stdin and stdout"

@@ -15,12 +15,10 @@ export const quarantineCommand = Command.make(
   { from: fromFlag, resource: resourceFlag, format: rowFormatFlag },
   Effect.fnUntraced(function*({ format, from, resource }) {
     const destination = yield* fromDestination(from)
-    yield* Effect.scoped(Effect.gen(function*() {
-      const reader = yield* Destination.reader(destination)
-      const rows = quarantined(reader, resource.length === 0 ? Lists.all : resource)
-      yield* printRows(columns, rows, format, { empty: "No record is quarantined." })
-    }))
-  })
+    const reader = yield* Destination.reader(destination)
+    const rows = quarantined(reader, resource.length === 0 ? Lists.all : resource)
+    yield* printRows(columns, rows, format, { empty: "No record is quarantined." })
+  }, Effect.scoped)
 ).pipe(
   Command.withDescription("List the records that do not match the document, with the path and the expected value"),
   Command.withExamples([

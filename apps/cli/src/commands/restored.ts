@@ -32,29 +32,27 @@ export const restoredCommand = Command.make(
       destination: fromDestination(from)
     })
     yield* requireOutput
-    yield* Effect.scoped(Effect.gen(function*() {
-      const maintenance = yield* Destination.maintenance(destination)
-      const { last } = yield* maintenance.changeRange
-      if (after !== undefined && after > last) {
-        return yield* usage(`--after: there is no change ${after}: the last one is ${last}.`)
-      }
-      const now = DateTime.formatIso(yield* DateTime.now)
-      const begun = (yield* maintenance.beginGeneration({ reason: "restored", after, now })).at(-1)
-      if (begun === undefined) return yield* Effect.die("no generation was begun")
-      const consumers = (yield* maintenance.consumerStates).map(({ generation = null, name, position }) => ({
-        consumer: name,
-        generation,
-        position
-      }))
-      if (format === "json") return yield* printJson({ ...begun, consumers })
-      yield* print(`${printable(maintenance.location)}: is now in ${describeGeneration(begun)}\n`)
-      for (const { consumer, generation, position } of consumers) {
-        yield* print(
-          `${consumer}: stored change ${position} of generation ${generation}. It reads nothing until it has said where it stands: payments changes ack ${consumer} SEQ --generation GENERATION\n`
-        )
-      }
+    const maintenance = yield* Destination.maintenance(destination)
+    const { last } = yield* maintenance.changeRange
+    if (after !== undefined && after > last) {
+      return yield* usage(`--after: there is no change ${after}: the last one is ${last}.`)
+    }
+    const now = DateTime.formatIso(yield* DateTime.now)
+    const begun = (yield* maintenance.beginGeneration({ reason: "restored", after, now })).at(-1)
+    if (begun === undefined) return yield* Effect.die("no generation was begun")
+    const consumers = (yield* maintenance.consumerStates).map(({ generation = null, name, position }) => ({
+      consumer: name,
+      generation,
+      position
     }))
-  })
+    if (format === "json") return yield* printJson({ ...begun, consumers })
+    yield* print(`${printable(maintenance.location)}: is now in ${describeGeneration(begun)}\n`)
+    for (const { consumer, generation, position } of consumers) {
+      yield* print(
+        `${consumer}: stored change ${position} of generation ${generation}. It reads nothing until it has said where it stands: payments changes ack ${consumer} SEQ --generation GENERATION\n`
+      )
+    }
+  }, Effect.scoped)
 ).pipe(
   Command.withDescription(
     "Say that a destination was restored from a backup, so that its numbers of changes are not mistaken"

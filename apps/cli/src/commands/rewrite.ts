@@ -31,61 +31,59 @@ export const rewriteCommand = Command.make(
       rule: chosenPersonal("forDestination")
     })
     yield* requireOutput
-    yield* Effect.scoped(Effect.gen(function*() {
-      const maintenance = yield* Destination.maintenance(destination)
-      yield* Destination.requireSource(maintenance, boundTo)
-      if (dryRun) {
-        yield* Destination.requireMigrated(destination, maintenance)
-        const preview = yield* previewRewrite(maintenance, rule)
-        if (format === "json") return yield* printJson({ dryRun, ...preview })
-        if (preview.same) return yield* logWrapped(sameText)
-        if (preview.fields.length > 0) {
-          yield* printRows(columns, Stream.make(preview.fields), "table", { empty: "" })
-        }
-        const { erasedFields } = preview
-        if (erasedFields.length > 0) {
-          yield* logWrapped(
-            `Erased records still have fields that this version counts as personal, and lose them: ${
-              erasedFields.join(", ")
-            }.`
-          )
-        }
-        return yield* logWrapped(
-          preview.unfinished
-            ? "A rewrite has begun and is not complete. Run this command without --dry-run to complete it."
-            : preview.fields.length + erasedFields.length > 0
-            ? "Run this command without --dry-run to rewrite the destination."
-            : "The personal key is another one, so each pseudonym is replaced. Run this command without --dry-run to rewrite the destination."
+    const maintenance = yield* Destination.maintenance(destination)
+    yield* Destination.requireSource(maintenance, boundTo)
+    if (dryRun) {
+      yield* Destination.requireMigrated(destination, maintenance)
+      const preview = yield* previewRewrite(maintenance, rule)
+      if (format === "json") return yield* printJson({ dryRun, ...preview })
+      if (preview.same) return yield* logWrapped(sameText)
+      if (preview.fields.length > 0) {
+        yield* printRows(columns, Stream.make(preview.fields), "table", { empty: "" })
+      }
+      const { erasedFields } = preview
+      if (erasedFields.length > 0) {
+        yield* logWrapped(
+          `Erased records still have fields that this version counts as personal, and lose them: ${
+            erasedFields.join(", ")
+          }.`
         )
       }
-      const progress = yield* redactionProgress("rewritten")
-      const publish = yield* Destination.beginRedaction(destination)
-      const rewritten = yield* progress.during(
-        rewrite(maintenance, { rule, onProgress: progress.onProgress, publish })
+      return yield* logWrapped(
+        preview.unfinished
+          ? "A rewrite has begun and is not complete. Run this command without --dry-run to complete it."
+          : preview.fields.length + erasedFields.length > 0
+          ? "Run this command without --dry-run to rewrite the destination."
+          : "The personal key is another one, so each pseudonym is replaced. Run this command without --dry-run to rewrite the destination."
       )
-      if (rewritten === undefined) {
-        return yield* format === "json" ? printJson({ dryRun, same: true }) : logWrapped(sameText)
-      }
-      const { changes, from, quarantined, records, to: name, words: [before, after] } = rewritten
-      const left = yield* leftAfter(destination, maintenance)
-      if (format === "json") {
-        return yield* printJson({ dryRun, same: false, from, to: name, rows: records, changes, quarantined, ...left })
-      }
-      yield* printRows(
-        columnsOfCells([{ name: "rows" }, { name: "changes" }, { name: "quarantined" }]),
-        Stream.make([[records, changes, quarantined].map(numberCell)]),
-        "table",
-        { empty: "" }
-      )
-      // The rule has the same words if only the personal key, or the fields of erased records, are other ones.
-      yield* logWrapped(
-        before === after
-          ? `The rule of the destination is still "${after}".`
-          : `The rule of the destination was "${before}", and now it is "${after}".`
-      )
-      yield* logLeft(left)
-    }))
-  })
+    }
+    const progress = yield* redactionProgress("rewritten")
+    const publish = yield* Destination.beginRedaction(destination)
+    const rewritten = yield* progress.during(
+      rewrite(maintenance, { rule, onProgress: progress.onProgress, publish })
+    )
+    if (rewritten === undefined) {
+      return yield* format === "json" ? printJson({ dryRun, same: true }) : logWrapped(sameText)
+    }
+    const { changes, from, quarantined, records, to: name, words: [before, after] } = rewritten
+    const left = yield* leftAfter(destination, maintenance)
+    if (format === "json") {
+      return yield* printJson({ dryRun, same: false, from, to: name, rows: records, changes, quarantined, ...left })
+    }
+    yield* printRows(
+      columnsOfCells([{ name: "rows" }, { name: "changes" }, { name: "quarantined" }]),
+      Stream.make([[records, changes, quarantined].map(numberCell)]),
+      "table",
+      { empty: "" }
+    )
+    // The rule has the same words if only the personal key, or the fields of erased records, are other ones.
+    yield* logWrapped(
+      before === after
+        ? `The rule of the destination is still "${after}".`
+        : `The rule of the destination was "${before}", and now it is "${after}".`
+    )
+    yield* logLeft(left)
+  }, Effect.scoped)
 ).pipe(
   Command.withDescription(
     "Carry the source's rule for personal data out over everything that a destination has: rows, changes, quarantined records " +
