@@ -33,7 +33,7 @@ import { DateTime, Effect, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import { expected, sinceMs } from "../listing/Since.ts"
 import { changedFields, fieldsIn, namesIn } from "../output/ChangedFields.ts"
-import { type Column, numberCell, printRows, type RowFormat, rowFormatFlag } from "../output/Rows.ts"
+import { type Column, numberCell, printRows, rowFormatFlag } from "../output/Rows.ts"
 import type * as Table from "../output/Table.ts"
 import {
   ackCommand,
@@ -51,39 +51,43 @@ export const resourceFlag = Flag.ChoiceWithValue("resource", Lists.all.map((list
   Flag.atLeast(0)
 )
 
+const changesFlags = {
+  from: fromFlag,
+  after: textFlag(
+    "after",
+    "SEQ",
+    "only changes after this sequence number, or after the last change so far (last); with --consumer, where a new one starts"
+  ),
+  since: textFlag(
+    "since",
+    "TIME",
+    "only changes since this time: 24h, 2024-05-01, 2024-05-01T10:00Z, today or yesterday; local time by default"
+  ),
+  generation: generationFlag(
+    "the generation of the change that --after names, which every change has beside its number"
+  ),
+  follow: switchFlag(
+    "follow",
+    "continue with the changes of later exports, until interrupted; a live table on a terminal"
+  ),
+  consumer: textFlag(
+    "consumer",
+    "NAME",
+    "only changes after the position of this consumer, which the destination stores"
+  ),
+  ack: switchFlag(
+    "ack",
+    "store the consumer's position after all changes were written; with --follow, after each batch"
+  ),
+  resource: resourceFlag,
+  format: rowFormatFlag
+}
+
+type Given = Command.Command.Config.Infer<typeof changesFlags>
+
 export const changesCommand = Command.make(
   "changes",
-  {
-    from: fromFlag,
-    after: textFlag(
-      "after",
-      "SEQ",
-      "only changes after this sequence number, or after the last change so far (last); with --consumer, where a new one starts"
-    ),
-    since: textFlag(
-      "since",
-      "TIME",
-      "only changes since this time: 24h, 2024-05-01, 2024-05-01T10:00Z, today or yesterday; local time by default"
-    ),
-    generation: generationFlag(
-      "the generation of the change that --after names, which every change has beside its number"
-    ),
-    follow: switchFlag(
-      "follow",
-      "continue with the changes of later exports, until interrupted; a live table on a terminal"
-    ),
-    consumer: textFlag(
-      "consumer",
-      "NAME",
-      "only changes after the position of this consumer, which the destination stores"
-    ),
-    ack: switchFlag(
-      "ack",
-      "store the consumer's position after all changes were written; with --follow, after each batch"
-    ),
-    resource: resourceFlag,
-    format: rowFormatFlag
-  },
+  changesFlags,
   Effect.fnUntraced(function*(given) {
     const { ack, follow, format, resource } = given
     const now = DateTime.toEpochMillis(yield* DateTime.now)
@@ -179,11 +183,7 @@ const logUnfilled = Effect.fnUntraced(function*(reader: Reader, lists: ReadonlyA
 
 /** Says how to see the changes after those that the live table has shown. */
 const continueNote = (
-  { consumer, from, resource }: {
-    readonly consumer: string | undefined
-    readonly from: string | undefined
-    readonly resource: ReadonlyArray<Lists.AnyList>
-  },
+  { consumer, from, resource }: Given,
   { generation, seq }: Numbered
 ) => {
   const flags = [
@@ -203,15 +203,7 @@ const changeNumber: SettingParser<number | "last"> = {
   parse: (text) => text === "last" ? text : wholeNumber(0).parse(text)
 }
 
-const checkFlags = ({ ack, after, consumer, follow, format, generation, since }: {
-  readonly ack: boolean
-  readonly after: string | undefined
-  readonly generation: string | undefined
-  readonly consumer: string | undefined
-  readonly follow: boolean
-  readonly format: RowFormat | undefined
-  readonly since: string | undefined
-}) => {
+const checkFlags = ({ ack, after, consumer, follow, format, generation, since }: Given) => {
   if (ack && consumer === undefined) return usage("--ack needs --consumer NAME: the consumer whose position it stores.")
   if (generation !== undefined && (after === undefined || after === "last" || consumer !== undefined)) {
     return usage("--generation belongs to --after SEQ, without --consumer: the destination stores that of a consumer.")

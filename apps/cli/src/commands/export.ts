@@ -90,6 +90,8 @@ const exportFlags = {
   format: resultFormatFlag
 }
 
+type Given = Command.Command.Config.Infer<typeof exportFlags>
+
 /** Makes the command. `api` is the service to read. `telemetry` exports what happens, for the time of the export. */
 export const exportCommand = <R>(
   api: Layer.Layer<PaymentsApi, ProgramError, R>,
@@ -168,10 +170,7 @@ const repeated = [
 
 /** Returns the same command, which resumes an interrupted export. */
 const nextOf = (
-  given: GivenFlags<(typeof repeated)[number]> & {
-    readonly lists: ReadonlyArray<Lists.ListName>
-    readonly settlementDates: string | undefined
-  }
+  given: Given & GivenFlags<"source" | "config">
 ): Next => {
   const lists = given.lists.map((name) => ` ${Lists.byName[name].label}`).join("")
   const command = printable(`payments export${lists}${flagsText(givenFlags(given, repeated))}`)
@@ -180,7 +179,7 @@ const nextOf = (
 
 /** Reads the destination from the flags. Fails if other flags exclude it. */
 const destinationFor = Effect.fnUntraced(function*(
-  input: Parameters<typeof conflictOf>[0] & { readonly to: string | undefined },
+  input: Given,
   names: ReadonlyArray<Lists.ListName>
 ) {
   const destination = yield* toDestination(input.to)
@@ -190,12 +189,7 @@ const destinationFor = Effect.fnUntraced(function*(
 
 /** Returns why an export to stdout is impossible with these flags, or undefined if it is possible. */
 const conflictOf = (
-  { ignoreField, missingLimit, onLocked, rebind }: {
-    readonly ignoreField: string | undefined
-    readonly missingLimit: string | undefined
-    readonly onLocked: string | undefined
-    readonly rebind: boolean
-  },
+  { ignoreField, missingLimit, onLocked, rebind }: Given,
   names: ReadonlyArray<Lists.ListName>
 ): string | undefined =>
   names.length > 1
@@ -212,11 +206,7 @@ interface Parts {
 
 /** Reads the parts from the flags. Returns undefined if the whole list is exported. */
 const partsOf = Effect.fnUntraced(function*(
-  { concurrency, customerIds, settlementDates }: {
-    readonly concurrency: string | undefined
-    readonly customerIds: string | undefined
-    readonly settlementDates: string | undefined
-  },
+  { concurrency, customerIds, settlementDates }: Given,
   names: ReadonlyArray<Lists.ListName>
 ): Effect.fn.Return<Parts | undefined, CommandExit, FileSystem.FileSystem> {
   if (customerIds !== undefined && settlementDates !== undefined) {

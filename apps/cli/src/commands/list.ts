@@ -16,7 +16,7 @@ import {
 } from "@payments/program"
 import { Effect, Layer, Record, String } from "effect"
 import { Command, Flag } from "effect/cli"
-import { givenFlags, type TypedFlags } from "../listing/ContinueCommand.ts"
+import { type GivenFlags, givenFlags, type TypedFlags } from "../listing/ContinueCommand.ts"
 import { isDateTimePrefix } from "../listing/FilterDates.ts"
 import { pageSize, runListing } from "../listing/Listing.ts"
 import { formats } from "../listing/ListingOutput.ts"
@@ -90,6 +90,14 @@ const format = optionalFlag(
   Flag.Literals("format", formats).pipe(Flag.withDescription("default: table on a terminal, ndjson in a pipe"))
 )
 
+const listFlags = (list: Lists.AnyList, filters: { readonly [field: string]: FilterFlag }) => ({
+  filters: Record.map(filters, filterFlag),
+  ...paging,
+  ...selectionFlags(list),
+  strict,
+  format
+})
+
 /** Makes the command of a list. `api` is the service to read. */
 export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi, ProgramError, R>) => {
   const filters = filtersOf(list)
@@ -98,7 +106,7 @@ export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi
     Command.withSubcommands([
       Command.make(
         "list",
-        { filters: Record.map(filters, filterFlag), ...paging, ...selectionFlags(list), strict, format },
+        listFlags(list, filters),
         Effect.fnUntraced(function*(input) {
           // A second read of stdin would wait or return nothing, so check this before any value is read.
           const values = [...Object.values(input.filters), ...stdinValues(input.where)]
@@ -147,23 +155,7 @@ export const listCommand = <R>(list: Lists.AnyList, api: Layer.Layer<PaymentsApi
   )
 }
 
-interface Given {
-  readonly source?: string | undefined
-  readonly config?: string | undefined
-  readonly filters: { readonly [field: string]: string | undefined }
-  readonly where: ReadonlyArray<string>
-  readonly query: string | undefined
-  readonly fields: string | undefined
-  readonly sort: string | undefined
-  readonly all: boolean
-  readonly max: string | undefined
-  readonly cursor: string | undefined
-  readonly cursorFile: string | undefined
-  readonly output: string | undefined
-  readonly patience: string | undefined
-  readonly strict: boolean
-  readonly format: string | undefined
-}
+type Given = Command.Command.Config.Infer<ReturnType<typeof listFlags>> & GivenFlags<"source" | "config">
 
 const repeated = [
   "source",

@@ -27,7 +27,7 @@ import {
 } from "@payments/program"
 import { Effect, Option, Stream, String } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { checkFiles, writeChart } from "../charts/ChartOutput.ts"
+import { type ChartOutputs, checkFiles, writeChart } from "../charts/ChartOutput.ts"
 import { listsIn } from "../listing/ListsInStatement.ts"
 import { conditionsOf } from "../listing/Selection.ts"
 import { conditionSyntax } from "../listing/Where.ts"
@@ -171,10 +171,7 @@ export const queryCommand = Command.make(
   ])
 )
 
-interface Outputs {
-  readonly chart: boolean
-  readonly html: string | undefined
-  readonly svg: string | undefined
+interface Outputs extends ChartOutputs {
   readonly format: RowFormat | undefined
 }
 

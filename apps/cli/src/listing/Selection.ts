@@ -6,7 +6,7 @@ import { type FieldPath, readPaths } from "@payments/copy"
 import { isNumber, Lists } from "@payments/core"
 import { checkAll, checkPaths, type CommandExit, setting, type SettingParser, textFlag, usage } from "@payments/program"
 import { Context, Effect, Record } from "effect"
-import { Flag } from "effect/cli"
+import { type Command, Flag } from "effect/cli"
 import { valueText } from "../output/ValueText.ts"
 import type { JsonQuery } from "./JsonQuery.ts"
 import { parseSortKeys, type SortKey } from "./SortKeys.ts"
@@ -58,12 +58,7 @@ export const selectionFlags = (list: Lists.AnyList) => ({
   )
 })
 
-interface Given {
-  readonly fields: string | undefined
-  readonly where: ReadonlyArray<string>
-  readonly sort: string | undefined
-  readonly query: string | undefined
-}
+type Given = Command.Command.Config.Infer<ReturnType<typeof selectionFlags>>
 
 const fieldsParser: SettingParser<ReadonlyArray<FieldPath>> = {
   expected: "names of fields, separated by commas, such as id,customerDetails.name",
