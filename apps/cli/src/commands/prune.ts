@@ -19,25 +19,16 @@ import { Effect } from "effect"
 import { Command } from "effect/cli"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
+const ageFlag = (name: string, removed: string) =>
+  textFlag(name, "DURATION", `remove ${removed}; default: that of the source`)
+
 export const pruneCommand = Command.make(
   "prune",
   {
     from: fromFlag,
-    keepChanges: textFlag(
-      "keep-changes",
-      "DURATION",
-      "remove changes that are older, such as 90d; default: that of the source"
-    ),
-    keepScans: textFlag(
-      "keep-scans",
-      "DURATION",
-      "remove scans that ended longer ago, such as 400d; default: that of the source"
-    ),
-    keepMissing: textFlag(
-      "keep-missing",
-      "DURATION",
-      "remove rows that were marked missing longer ago, such as 400d; default: that of the source"
-    ),
+    keepChanges: ageFlag("keep-changes", "changes that are older, such as 90d"),
+    keepScans: ageFlag("keep-scans", "scans that ended longer ago, such as 400d"),
+    keepMissing: ageFlag("keep-missing", "rows that were marked missing longer ago, such as 400d"),
     keepSnapshots: textFlag(
       "keep-snapshots",
       "NUMBER",
