@@ -12,7 +12,6 @@ import {
   usage,
   wholeNumberFlag
 } from "@payments/program"
-import type { LoggedRequest, SandboxOptions } from "@payments/sandbox"
 import { Effect, Redacted, Result, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
@@ -111,72 +110,66 @@ export const sandboxCommand = Command.make(
     log: switchFlag("log", "log each request on stderr, as a line of JSON without keys or values"),
     format: resultFormatFlag
   },
-  Effect.fnUntraced(function*(input) {
-    const sandbox = yield* Effect.promise(() => import("@payments/sandbox"))
-    const parameters = Lists.parseInvoiceParameters(input.invoiceParams ?? "")
-    if (Result.isFailure(parameters)) return yield* usage(`--invoice-params ${parameters.failure}`)
-    if (input.speed !== undefined && !input.live) return yield* usage("--speed needs --live.")
-    if (input.misplaced !== undefined && !(input.live && input.order === "newest")) {
-      return yield* usage("--misplaced needs --live and --order newest.")
-    }
-    if (input.controlHost !== undefined && input.controlPort === undefined) {
-      return yield* usage("--control-host needs --control-port.")
-    }
-    const like = yield* observedIn(input.like)
-    const options: SandboxOptions = {
-      records: input.records,
-      seed: input.seed,
-      faults: yield* faultsOf(input.faults),
-      live: input.live ? { speed: input.speed } : undefined,
-      order: input.order,
-      misplaced: input.misplaced,
-      cursors: input.cursors,
-      count: input.count,
-      hostileText: input.hostileText,
-      assumedLimit: input.invoiceLimit,
-      invoiceParameters: parameters.success,
-      ...like,
-      behaviour: { ...like.behaviour, ...yield* behaviourOf(input.behaviour) }
-    }
-    const onRequest = input.log
-      ? (request: LoggedRequest) => void process.stderr.write(`${JSON.stringify(request)}\n`)
-      : undefined
-    const { controlHost, controlPort, host, port } = input
-    return yield* Effect.gen(function*() {
-      const { controlUrl, url } = yield* sandbox.Sandbox
-      for (const [flag, address] of [["--host", host], ["--control-host", controlHost ?? "127.0.0.1"]] as const) {
-        if (!isLoopback(address)) {
-          yield* logLine(
-            `Warning: with ${flag} ${
-              printable(address)
-            }, other machines can use the sandbox too. Listen on 127.0.0.1 to prevent that.`
-          )
+  Effect.fnUntraced(
+    function*({ behaviour, faults, format, invoiceLimit, invoiceParams, like, live, log, speed, ...input }) {
+      const sandbox = yield* Effect.promise(() => import("@payments/sandbox"))
+      const parameters = Lists.parseInvoiceParameters(invoiceParams ?? "")
+      if (Result.isFailure(parameters)) return yield* usage(`--invoice-params ${parameters.failure}`)
+      if (speed !== undefined && !live) return yield* usage("--speed needs --live.")
+      if (input.misplaced !== undefined && !(live && input.order === "newest")) {
+        return yield* usage("--misplaced needs --live and --order newest.")
+      }
+      if (input.controlHost !== undefined && input.controlPort === undefined) {
+        return yield* usage("--control-host needs --control-port.")
+      }
+      const observed = yield* observedIn(like)
+      const options: Parameters<typeof sandbox.Sandbox.layer>[0] = {
+        ...input,
+        assumedLimit: invoiceLimit,
+        invoiceParameters: parameters.success,
+        ...observed,
+        behaviour: { ...observed.behaviour, ...yield* behaviourOf(behaviour) },
+        faults: [...observed.faults ?? [], ...yield* faultsOf(faults)],
+        live: live ? { speed } : undefined,
+        onRequest: log ? (request) => void process.stderr.write(`${JSON.stringify(request)}\n`) : undefined
+      }
+      const { controlHost, host } = input
+      return yield* Effect.gen(function*() {
+        const { controlUrl, url } = yield* sandbox.Sandbox
+        for (const [flag, address] of [["--host", host], ["--control-host", controlHost ?? "127.0.0.1"]] as const) {
+          if (!isLoopback(address)) {
+            yield* logLine(
+              `Warning: with ${flag} ${
+                printable(address)
+              }, other machines can use the sandbox too. Listen on 127.0.0.1 to prevent that.`
+            )
+          }
         }
-      }
-      const key = Redacted.value(sandbox.sandboxKey)
-      if (input.format === "json") {
-        yield* printJson({ url, key, controlUrl: controlUrl ?? null })
+        const key = Redacted.value(sandbox.sandboxKey)
+        if (format === "json") {
+          yield* printJson({ url, key, controlUrl: controlUrl ?? null })
+          return yield* Effect.never
+        }
+        // A key and a key file exclude each other, so the key file is unset.
+        yield* print(
+          `unset PAYMENTS_API_KEY_FILE\nexport PAYMENTS_BASE_URL=${url}\nexport PAYMENTS_API_KEY=${key}\n`
+        )
+        yield* logLine(
+          `Serving ${input.records} records in each list at ${url} until Ctrl-C. Paste the three lines above into another terminal.`
+        )
+        if (controlUrl !== undefined) {
+          yield* logLine(`Controls: ${controlUrl}/faults, /counters, /requests, /clock, /misplaced`)
+        }
         return yield* Effect.never
-      }
-      // A key and a key file exclude each other, so the key file is unset.
-      yield* print(
-        `unset PAYMENTS_API_KEY_FILE\nexport PAYMENTS_BASE_URL=${url}\nexport PAYMENTS_API_KEY=${key}\n`
+      }).pipe(
+        Effect.provide(sandbox.Sandbox.layer(options)),
+        Effect.catchTag("SandboxError", ({ code, endpoint, ...place }) => {
+          const flag = endpoint === "lists" ? "--" : "--control-"
+          return usage(listenProblem({ ...place, cause: { code }, hostFlag: `${flag}host`, portFlag: `${flag}port` }))
+        })
       )
-      yield* logLine(
-        `Serving ${input.records} records in each list at ${url} until Ctrl-C. Paste the three lines above into another terminal.`
-      )
-      if (controlUrl !== undefined) {
-        yield* logLine(`Controls: ${controlUrl}/faults, /counters, /requests, /clock, /misplaced`)
-      }
-      return yield* Effect.never
-    }).pipe(
-      Effect.provide(sandbox.Sandbox.layer({ ...options, host, port, controlPort, controlHost, onRequest })),
-      Effect.catchTag("SandboxError", ({ code, endpoint, ...place }) => {
-        const flag = endpoint === "lists" ? "--" : "--control-"
-        return usage(listenProblem({ ...place, cause: { code }, hostFlag: `${flag}host`, portFlag: `${flag}port` }))
-      })
-    )
-  })
+    }
+  )
 ).pipe(
   Command.withDescription("Serve the API on this machine, with made-up records"),
   Command.withExamples([
