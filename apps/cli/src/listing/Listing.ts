@@ -21,7 +21,7 @@ import { CollectedRecords } from "./CollectedRecords.ts"
 import type { TypedFlags } from "./ContinueCommand.ts"
 import * as CursorFile from "./CursorFile.ts"
 import { type ListedRecord, recordsOf } from "./ListedRecords.ts"
-import { endingOf, type ListingReport, logNotes, nextOf } from "./ListingNotes.ts"
+import { endingOf, isFull, type ListingReport, logNotes, nextOf } from "./ListingNotes.ts"
 import { describe, type Ending, makeListingOutput } from "./ListingOutput.ts"
 import { type ListingState, type PageRules, startState, takePage } from "./ListingState.ts"
 import { CollectedLimit, type Selection } from "./Selection.ts"
@@ -66,13 +66,10 @@ export const runListing = Effect.fnUntraced(function*(list: Lists.AnyList, input
   }
 })
 
-interface Listing extends Effect.Success<ReturnType<typeof prepare>> {
+interface Listing extends Effect.Success<ReturnType<typeof prepare>>, Pick<ListingReport, "collected" | "isShown"> {
   readonly output: Effect.Success<ReturnType<typeof makeListingOutput>>
   readonly rules: PageRules
-  /** The records that `--sort` or `--query` keeps until the end. */
-  readonly collected: CollectedRecords | undefined
   readonly showsProgress: boolean
-  readonly isShown: ListingReport["isShown"]
   readonly first: ListingState
   /** The state after the pages that were printed. */
   state: ListingState
@@ -146,14 +143,6 @@ const openListing = Effect.fnUntraced(function*(list: Lists.AnyList, input: List
     state: first
   }
   return listing
-})
-
-const isFull = ({ collected, state }: Listing): boolean => collected?.isFull === true && !state.done
-
-const reportOf = (listing: Listing): ListingReport => ({
-  ...listing,
-  isFull: isFull(listing),
-  repeated: listing.collected?.repeated ?? 0
 })
 
 const savePosition = Effect.fnUntraced(function*(
@@ -248,16 +237,18 @@ const finish = Effect.fnUntraced(function*(listing: Listing, error?: Ending["err
       query: error === undefined ? query : undefined,
       records: collected,
       format,
-      ending: endingOf(reportOf(listing), error)
+      ending: endingOf(listing, error)
     })
   } else {
     if (collected !== undefined) {
-      for (const texts of batchesOf(collected.texts())) yield* output.records(texts)
+      // CSV has its header also without records.
+      yield* output.records([])
+      yield* Stream.runForEachArray(Stream.fromIterable(collected.texts(), { chunkSize: batchSize }), output.records)
     }
-    yield* output.end(endingOf(reportOf(listing), error))
+    yield* output.end(endingOf(listing, error))
   }
   if (collected !== undefined && (query === undefined || error === undefined)) yield* savePosition(listing)
-  yield* logNotes(reportOf(listing), error, (name) => api.isSecret(name))
+  yield* logNotes(listing, error, (name) => api.isSecret(name))
 })
 
 /** Finishes a listing that an error has stopped. The error decides how the command ends. */
@@ -273,7 +264,7 @@ const endAfter = (listing: Listing, error: PaymentsError | CommandExit) =>
     if (error._tag === "PaymentsError") return finishAfter(listing, describe(error))
     return error.exitCode === ExitCode.done
       ? Effect.void
-      : listing.output.end(endingOf(reportOf(listing), { reason: "CursorFile", message: error.message }))
+      : listing.output.end(endingOf(listing, { reason: "CursorFile", message: error.message }))
   })
 
 const isCursorRefused = (error: PaymentsError | CommandExit): boolean =>
@@ -284,23 +275,12 @@ const withContinuation = (listing: Listing, error: PaymentsError | CommandExit) 
   const { first, isShown, state } = listing
   return error._tag === "PaymentsError" &&
       (state.isRefused || (state.pages === 0 && (first.cursor === null || isShown.stderr)))
-    ? withNext(error, nextOf(reportOf(listing), isShown.stderr))
+    ? withNext(error, nextOf(listing, isShown.stderr))
     : error
 }
 
 /** The number of sorted records that are printed at once. */
 const batchSize = 1000
-
-function* batchesOf(texts: Iterable<string>): Generator<ReadonlyArray<string>> {
-  let batch: Array<string> = []
-  for (const text of texts) {
-    batch.push(text)
-    if (batch.length < batchSize) continue
-    yield batch
-    batch = []
-  }
-  yield batch
-}
 
 /**
  * Returns the page size: at most --max. Without --limit it is, if possible, a divisor of --max, so that the run ends at the

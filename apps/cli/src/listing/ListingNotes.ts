@@ -5,6 +5,7 @@ import { allOf, grouped, logNote, type Next } from "@payments/program"
 import { Effect } from "effect"
 import type { RowFormat } from "../output/Rows.ts"
 import { logWrapped, wrapped } from "../output/Wrapped.ts"
+import type { CollectedRecords } from "./CollectedRecords.ts"
 import { continueCommand, isPrintable, nextText, type TypedFlags } from "./ContinueCommand.ts"
 import type { Ending } from "./ListingOutput.ts"
 import type { ListingState } from "./ListingState.ts"
@@ -24,21 +25,23 @@ export interface ListingReport {
   readonly state: ListingState
   /** Whether stdout and stderr may show cursors and filter values: on a terminal, because logs must not contain them. */
   readonly isShown: { readonly stdout: boolean; readonly stderr: boolean }
-  /** Whether reading stopped because no more records fit in the memory of `--sort` or `--query`. */
-  readonly isFull: boolean
-  /** How many of the records that `--sort` or `--query` keeps are repeated. */
-  readonly repeated: number
+  /** The records that `--sort` or `--query` keeps until the end. */
+  readonly collected: CollectedRecords | undefined
 }
 
+/** Whether reading stopped because no more records fit in the memory of `--sort` or `--query`. */
+export const isFull = ({ collected, state }: Pick<ListingReport, "collected" | "state">): boolean =>
+  collected?.isFull === true && !state.done
+
 export const endingOf = (report: ListingReport, error: Ending["error"]): Ending => {
-  const { input: { selection }, isShown, repeated, state } = report
+  const { collected, input: { selection }, isShown, state } = report
   return {
     cursor: state.cursor,
     complete: state.done,
     next: nextOf(report, isShown.stdout),
     read: selection.conditions.length === 0 ? undefined : state.read,
     printedOfPage: state.printedOfPage.length,
-    repeated,
+    repeated: collected?.repeated ?? 0,
     error
   }
 }
@@ -66,7 +69,8 @@ export const logNotes = Effect.fnUntraced(function*(
   error: Ending["error"],
   isSecret: (text: string) => boolean
 ) {
-  const { list, repeated, state } = report
+  const { collected, list, state } = report
+  const repeated = collected?.repeated ?? 0
   const note = (text: string) => logWrapped(`payments: ${list.label}: ${text}`)
   if (repeated > 0) {
     yield* note(
@@ -106,8 +110,8 @@ const badText = ({ format, input: { selection }, state }: ListingReport): string
 }
 
 /** Says that records remain, and to how many of them the flags apply that select from the records that were read. */
-const remainText = ({ input: { selection }, isFull, state }: ListingReport, error: Ending["error"]): string => {
-  const { conditions, query, sort } = selection
+const remainText = (report: ListingReport, error: Ending["error"]): string => {
+  const { input: { selection: { conditions, query, sort } }, state } = report
   const local = [
     ...(conditions.length > 0 ? ["--where"] : []),
     ...(sort.length > 0 ? ["--sort"] : []),
@@ -118,7 +122,7 @@ const remainText = ({ input: { selection }, isFull, state }: ListingReport, erro
   return query !== undefined && error !== undefined
     ? "More records remain. --query prints no result, because that of some records could be mistaken for that of all."
     : `More records remain. ${allOf(local)} ${verb} only to the ${grouped(state.read)} that were read${
-      isFull ? ", because no more fit in memory" : ""
+      isFull(report) ? ", because no more fit in memory" : ""
     }.`
 }
 
