@@ -1,6 +1,7 @@
 /** What a chart shows: a value for each group of a query's result. */
 import type { Cell } from "@payments/copy"
 import { grouped } from "@payments/program"
+import { numberText, tableCell } from "../output/Rows.ts"
 
 export interface Point {
   readonly label: string
@@ -26,17 +27,6 @@ export interface ChartColumns {
   readonly isOverTime?: boolean
 }
 
-/** The text of a cell. Null is `NULL`; the text `NULL` has quotes. */
-export const textOf = (cell: Cell | undefined): string => {
-  if (cell === null || cell === undefined) return "NULL"
-  if (cell === "NULL") return `"NULL"`
-  return typeof cell === "string" ? cell : cell.json
-}
-
-/** Returns the exact text of a number; undefined for other cells. */
-export const numberText = (cell: Cell | undefined): string | undefined =>
-  cell !== null && typeof cell === "object" && /^-?\d/.test(cell.json) ? cell.json : undefined
-
 const isTime = (label: string): boolean => /^\d{4}-\d{2}(-\d{2})?([T ]|$)/.test(label)
 
 /**
@@ -59,7 +49,7 @@ export const chartData = (
     const text = numberText(row[y])
     const value = Number(text)
     return {
-      label: x.map((column) => textOf(row[column])).join(" · "),
+      label: x.map((column) => tableCell(row[column] ?? null)).join(" · "),
       text,
       value: text === undefined || !Number.isFinite(value) ? undefined : value
     }

@@ -6,7 +6,8 @@ import type { Cell } from "@payments/copy"
 import { Html, html } from "@payments/program/html"
 import { createHash } from "node:crypto"
 import { endRows, type Total } from "../output/QuestionRows.ts"
-import { type ChartData, groupDigits, isLine, mostBars, numberText, textOf, visiblePoints } from "./ChartData.ts"
+import { numberText, tableCell } from "../output/Rows.ts"
+import { type ChartData, groupDigits, isLine, mostBars, visiblePoints } from "./ChartData.ts"
 import { svgChart } from "./SvgChart.ts"
 
 export interface PageContent {
@@ -91,7 +92,7 @@ const rowOf = (row: ReadonlyArray<Cell>, isNumber: ReadonlyArray<boolean>): Html
   }</tr>`
 
 const cellOf = (cell: Cell | undefined): Html | string =>
-  cell === null || cell === undefined ? html`<span class="null">NULL</span>` : groupDigits(textOf(cell))
+  cell === null || cell === undefined ? html`<span class="null">NULL</span>` : groupDigits(tableCell(cell))
 
 const figureOf = (chart: ChartData): Html => {
   const shown = visiblePoints(chart).length

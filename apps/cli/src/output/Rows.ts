@@ -150,7 +150,7 @@ const csvWriter = Effect.fnUntraced(function*<Row>(
     if (typeof cell === "string") return text(cell)
     const { csv: content = cell.json } = cell
     // A number is not escaped: a negative one begins with a minus sign, but it is no formula.
-    return content === null || isNumber(cell) ? content : text(content)
+    return content === null || numberText(cell) !== undefined ? content : text(content)
   }
   let hasHead = isContinued
   const writer: RowWriter<Row> = {
@@ -165,10 +165,12 @@ const csvWriter = Effect.fnUntraced(function*<Row>(
   return writer
 })
 
-const isNumber = (cell: Cell): boolean => cell !== null && typeof cell !== "string" && /^-?\d/.test(cell.json)
+/** Returns the exact text of a number; undefined for other cells. */
+export const numberText = (cell: Cell | undefined): string | undefined =>
+  cell !== null && typeof cell === "object" && /^-?\d/.test(cell.json) ? cell.json : undefined
 
 /** Returns the text of a cell in a table. Null is `NULL`; the text `NULL` has quotes. */
-const tableCell = (cell: Cell): string => {
+export const tableCell = (cell: Cell): string => {
   if (cell === null) return "NULL"
   if (cell === "NULL") return `"NULL"`
   return typeof cell === "string" ? cell : cell.table ?? cell.json
@@ -193,7 +195,7 @@ const tableWriter = Effect.fnUntraced(function*<Row>(
       table ??= makeTable(
         visible.map(({ column, index }) =>
           // The first rows decide which columns contain numbers. Numbers are never shortened.
-          findsNumbers && values.some((row) => isNumber(row[index] ?? null))
+          findsNumbers && values.some((row) => numberText(row[index]) !== undefined)
             ? { align: "right" as const, wholeUpTo: longestNumber, ...column }
             : column
         ),
