@@ -91,6 +91,13 @@ export const isLine = ({ isOverTime, points }: ChartData): boolean =>
 export const visiblePoints = (data: ChartData): ReadonlyArray<Point> =>
   isLine(data) ? data.points.filter(({ label }) => isTime(label)) : data.points.slice(0, mostBars)
 
+/** The least and the most value, also 0. */
+export const extentOf = (points: ReadonlyArray<Point>): [least: number, most: number] =>
+  points.reduce<[number, number]>(
+    ([least, most], { value = 0 }) => [Math.min(least, value), Math.max(most, value)],
+    [0, 0]
+  )
+
 /** Names the groups without a time, such as null, with their values. They have no place on a line. */
 const untimedNote = (data: ChartData): string | undefined => {
   const untimed = isLine(data) ? data.points.filter(({ label }) => !isTime(label)).slice(0, mostBars) : []

@@ -5,22 +5,11 @@
 import { type Html, html } from "@payments/program/html"
 import { scaleBand, scaleLinear } from "d3-scale"
 import { area, line } from "d3-shape"
-import { type ChartData, groupDigits, isLine, type Point, tickText, visiblePoints } from "./ChartData.ts"
+import { type ChartData, extentOf, groupDigits, isLine, type Point, tickText, visiblePoints } from "./ChartData.ts"
 import { linesOf, shortenTo, textWidth } from "./SvgText.ts"
-
-/** The drawing area of a chart, in CSS pixels. */
-interface Frame {
-  readonly width: number
-  readonly height: number
-  readonly left: number
-  readonly right: number
-  readonly top: number
-  readonly bottom: number
-}
 
 interface Drawn {
   readonly content: Html
-  readonly width: number
   readonly height: number
 }
 
@@ -92,11 +81,7 @@ const draw = (data: ChartData, width: number): Drawn =>
 
 /** The domain of the values. It contains 0. */
 const domainOf = (points: ReadonlyArray<Point>): [number, number] => {
-  let [least, most] = [0, 0]
-  for (const { value = 0 } of points) {
-    least = Math.min(least, value)
-    most = Math.max(most, value)
-  }
+  const [least, most] = extentOf(points)
   return least === most ? [0, 1] : [least, most]
 }
 
@@ -118,7 +103,7 @@ const overTime = (data: ChartData, width: number): Drawn => {
   const labelWidth = Math.min(widest(points.map(({ label }) => label)), width / 2)
   // Half of the first label stands to the left of its place.
   const left = Math.ceil(Math.max(widest(ticks.map(tickText)) + gap, labelWidth / 2))
-  const frame: Frame = { width, height: 300, left, right: 12, top: 12, bottom: 28 }
+  const frame = { width, height: 300, left, right: 12, top: 12, bottom: 28 }
   y.range([frame.height - frame.bottom, frame.top])
   const x = scaleBand(points.map((_, index) => index), [left, width - frame.right]).padding(isLine(data) ? 0 : 0.2)
   const center = (index: number): number => (x(index) ?? 0) + x.bandwidth() / 2
@@ -147,10 +132,14 @@ const overTime = (data: ChartData, width: number): Drawn => {
         ]
     })
   ]}`
-  return { content, width, height: frame.height }
+  return { content, height: frame.height }
 }
 
-const grid = (ticks: ReadonlyArray<number>, y: (tick: number) => number, { left, right, width }: Frame): Html =>
+const grid = (
+  ticks: ReadonlyArray<number>,
+  y: (tick: number) => number,
+  { left, right, width }: { readonly [place in "left" | "right" | "width"]: number }
+): Html =>
   html`${
     ticks.map((tick) =>
       html`<line class="grid" stroke="${colors.line}" x1="${left}" x2="${width - right}" y1="${y(tick)}" y2="${
@@ -213,7 +202,7 @@ const horizontalBars = (data: ChartData, width: number): Drawn => {
     width - right - leastBar - gap
   )
   const left = Math.ceil(labelRoom) + gap
-  const frame: Frame = { width, height: points.length * rowHeight + 8, left, right, top: 4, bottom: 4 }
+  const frame = { height: points.length * rowHeight + 8, top: 4, bottom: 4 }
   const x = scaleLinear(domainOf(points), [left, Math.max(left + leastBar, width - right)])
   const content = html`${[
     ...points.map((point, index) => {
@@ -229,5 +218,5 @@ const horizontalBars = (data: ChartData, width: number): Drawn => {
     }),
     axis(x(0), frame.top, x(0), frame.height - frame.bottom)
   ]}`
-  return { content, width, height: frame.height }
+  return { content, height: frame.height }
 }

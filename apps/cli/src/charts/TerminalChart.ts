@@ -1,10 +1,11 @@
 /** Draws a chart as text: bars with their exact values, or a line if there are many points in time. */
 import { printable } from "@payments/copy"
 import { scaleLinear } from "d3-scale"
+import { chunksOf } from "effect/Array"
 import { stripVTControlCharacters, styleText } from "node:util"
 import { plot } from "simple-ascii-chart"
 import { truncateTo, widthOf } from "../output/TextWidth.ts"
-import { type ChartData, groupDigits, isLine, type Point, tickText, visiblePoints } from "./ChartData.ts"
+import { type ChartData, extentOf, groupDigits, isLine, type Point, tickText, visiblePoints } from "./ChartData.ts"
 
 export interface ChartStyle {
   readonly width: number
@@ -43,8 +44,7 @@ const eighths = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"]
 
 /** Returns a function that draws the bar of a point. Bars of negative values end where those of positive values begin. */
 const barDrawer = (points: ReadonlyArray<Point>, room: number, colors: boolean) => {
-  const values = points.flatMap(({ value }) => value === undefined ? [] : [value])
-  const domain = [Math.min(0, ...values), Math.max(0, ...values)]
+  const domain = extentOf(points)
   const scale = scaleLinear(domain, [0, room])
   const zero = domain[0] === 0 ? 0 : domain[1] === 0 ? room : Math.min(room - 1, Math.max(1, Math.round(scale(0))))
   const paint = (color: "cyan" | "red", text: string) =>
@@ -78,23 +78,12 @@ const thinned = (
     ),
     label: group[0]?.label ?? ""
   })
-  return {
-    each,
-    points: Array.from(
-      { length: Math.ceil(points.length / each) },
-      (_, index) => points.slice(index * each, (index + 1) * each)
-    )
-      .map(farthest)
-  }
+  return { each, points: chunksOf(points, each).map(farthest) }
 }
 
 const lineChart = (data: ChartData, { colors, width }: ChartStyle): ReadonlyArray<string> => {
   const visible = visiblePoints(data)
-  const values = visible.flatMap(({ value }) => value === undefined ? [] : [value])
-  const scale = scaleLinear([
-    values.reduce((least, value) => Math.min(least, value), 0),
-    values.reduce((most, value) => Math.max(most, value), 0)
-  ], [0, 1]).nice(5)
+  const scale = scaleLinear(extentOf(visible), [0, 1]).nice(5)
   const [least = 0, most = 0] = scale.domain()
   const ticks = scale.ticks(5)
   const tickWidth = Math.max(...ticks.map((tick) => tickText(tick).length))
