@@ -96,13 +96,13 @@ export const writeChart = Effect.fnUntraced(
         createdAt: yield* createdAt
       })
       const cut = isCut ? ` It has the first ${mostRows} rows only.` : ""
-      yield* writeFile({ flag: "--html", file: outputs.html, text })
+      yield* writeFile("--html", outputs.html, text)
       yield* logWrapped(`The page is written to ${printable(outputs.html)}. Open it in a browser.${cut}`)
     }
     if (outputs.svg !== undefined && typeof data !== "string") {
       const { svgFile } = yield* Effect.promise(() => import("./SvgChart.ts"))
       const text = svgFile({ title: subject.title, chart: data, notes })
-      yield* writeFile({ flag: "--svg", file: outputs.svg, text })
+      yield* writeFile("--svg", outputs.svg, text)
       yield* logWrapped(`The chart is written to ${printable(outputs.svg)}.`)
     }
     if (!outputs.chart) return
@@ -152,14 +152,8 @@ const realPath = (path: string): string => realPathIfAny(resolve(path)) ?? resol
 
 const withSeparator = (folder: string): string => folder.endsWith(sep) ? folder : folder + sep
 
-interface WrittenFile {
-  readonly flag: string
-  readonly file: string
-  readonly text: string
-}
-
 /** Replaces the file. Only its owner may read it. */
-export const writeFile = Effect.fnUntraced(function*({ file, flag, text }: WrittenFile) {
+export const writeFile = Effect.fnUntraced(function*(flag: string, file: string, text: string) {
   const fs = yield* FileSystem.FileSystem
   // If the name is a symbolic link, its target is replaced.
   const target = yield* Effect.orElseSucceed(fs.realPath(file), () => file)

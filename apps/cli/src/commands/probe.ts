@@ -161,6 +161,6 @@ const writePage = Effect.fnUntraced(function*(facts: ReadonlyArray<KnownFact>, f
     sql: undefined,
     createdAt: yield* createdAt
   })
-  yield* writeFile({ flag: "--html", file, text })
+  yield* writeFile("--html", file, text)
   yield* logLine(`The page is written to ${printable(file)}. Open it in a browser.`)
 })
