@@ -13,7 +13,7 @@ import {
   variableText
 } from "@payments/program"
 import { addSource, removeSource } from "@payments/program/sources"
-import { Effect, Redacted, Stdio, Stream, Terminal } from "effect"
+import { Effect, Record, Redacted, Stdio, Stream, Terminal } from "effect"
 import { Argument, Command, Prompt } from "effect/cli"
 import { resolve } from "node:path"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
@@ -57,7 +57,7 @@ const addCommand = Command.make(
       name: given.name,
       baseUrl: canAsk ? promptForAddress(given.name) : Effect.fail(usage(missing.join("\n"))),
       key: isStored ? Effect.flatMap(given.keyStdin ? keyOfInput : promptForKey(given.name), checkKey) : undefined,
-      settings: present({
+      settings: Record.filter({
         base_url: given.baseUrl,
         invoices_base_url: given.invoicesBaseUrl,
         account: given.account,
@@ -65,7 +65,7 @@ const addCommand = Command.make(
         api_key_file: given.keyFile === undefined ? undefined : resolve(given.keyFile),
         api_key_env: given.keyEnv,
         to
-      })
+      }, (value) => value !== undefined)
     })
     const inFile = from === "--config" ? ` --config ${quotedWord(printable(file))}` : ""
     const next = `payments doctor --source ${given.name}${inFile}`
@@ -134,11 +134,6 @@ const refuseSourceFlag = Effect.flatMap(
   (source) =>
     source === undefined ? Effect.void : Effect.fail(usage("--source: name the source as an argument instead."))
 )
-
-const present = <A>(settings: { readonly [name: string]: A | undefined }): { readonly [name: string]: A } =>
-  Object.fromEntries(
-    Object.entries(settings).flatMap(([name, value]) => value === undefined ? [] : [[name, value] as const])
-  )
 
 /** Returns the destination with an absolute path: paths in the file are relative to its folder, not to this one. */
 const destinationText = Effect.fnUntraced(function*(text: string) {
