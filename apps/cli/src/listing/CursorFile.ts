@@ -51,15 +51,6 @@ const unusable = (file: string, problem: string) => usage(`--cursor-file: ${prin
 /** The size of the largest file that is read, in bytes. A file has a cursor and at most the ids of one page. */
 const largestFile = 16 * 1024 * 1024
 
-/** The error if the position cannot be written. */
-const unwritable = (file: string, code: string) =>
-  new CommandExit({
-    exitCode: ExitCode.destination,
-    problem: `--cursor-file: the position cannot be written to ${printable(file)}: ${
-      writeProblem(code)
-    }. The next run prints the last printed records again.`
-  })
-
 /** Reads the saved position. Returns undefined if the file does not exist. Fails if it belongs to another listing. */
 export const read = Effect.fnUntraced(function*(file: string, request: ListingRequest) {
   const fs = yield* FileSystem.FileSystem
@@ -124,7 +115,11 @@ export const write = Effect.fnUntraced(function*(file: string, saved: SavedListi
   const fs = yield* FileSystem.FileSystem
   const target = yield* Effect.orElseSucceed(fs.realPath(file), () => file)
   const text = yield* Effect.orDie(Schema.encodeEffect(SavedListingJson)(saved))
-  yield* replaceFile(target, `${text}\n`).pipe(
-    Effect.mapError((error) => unwritable(file, systemCodeOf(error)))
-  )
+  yield* Effect.mapError(replaceFile(target, `${text}\n`), (error) =>
+    new CommandExit({
+      exitCode: ExitCode.destination,
+      problem: `--cursor-file: the position cannot be written to ${printable(file)}: ${
+        writeProblem(systemCodeOf(error))
+      }. The next run prints the last printed records again.`
+    }))
 })
