@@ -47,20 +47,17 @@ export const meets = (condition: Condition, read: ReadField): boolean => {
       return json === undefined || !isEqual(condition, json)
     case "~":
       return json !== undefined && folded(plainText(json)).includes(folded(condition.value))
-    default: {
-      const order = json === undefined ? Number.NaN : orderOf(condition, json)
-      switch (condition.operator) {
-        case "<":
-          return order < 0
-        case "<=":
-          return order <= 0
-        case ">":
-          return order > 0
-        case ">=":
-          return order >= 0
-      }
-    }
+    default:
+      return json !== undefined && comparisons[condition.operator](orderOf(condition, json))
   }
+}
+
+/** Whether an order meets an operator. */
+const comparisons = {
+  "<": (order: number) => order < 0,
+  "<=": (order: number) => order <= 0,
+  ">": (order: number) => order > 0,
+  ">=": (order: number) => order >= 0
 }
 
 interface Value {
