@@ -18,6 +18,19 @@ const listOf = (label: string): Lists.AnyList | undefined => Lists.all.find((lis
 const filterNames = ({ includes }: Visibility, list: Lists.AnyList): ReadonlyArray<string> =>
   Object.keys(list.filters).filter((field) => includes(list, field))
 
+const ListArguments = Schema.Struct({
+  list: Schema.optionalKey(ListLabel),
+  filters: Schema.optionalKey(
+    Schema.Record(Schema.String, Schema.String).annotate({
+      description: "values by the name of the field; all must match"
+    })
+  ),
+  limit: wholeNumber(1, Lists.pageLimit.maximum, "records of this page; default 20"),
+  continue: Schema.optionalKey(Schema.String.annotate({
+    description: "from `next` of the previous answer, without any other argument"
+  }))
+})
+
 const listTool = ({ api, visibility }: Sources): Tool => {
   const continuations = makeContinuations()
   return define(
@@ -25,18 +38,7 @@ const listTool = ({ api, visibility }: Sources): Tool => {
     "Reads one page of a list from the service: the current records, in the service's order. Filters: " +
       Lists.all.map((list) => `${list.label}: ${filterNames(visibility, list).join(", ")}`).join("; ") +
       ". The total is known only at the end of the list: to count or to add up, use query or ask.",
-    Schema.Struct({
-      list: Schema.optionalKey(ListLabel),
-      filters: Schema.optionalKey(
-        Schema.Record(Schema.String, Schema.String).annotate({
-          description: "values by the name of the field; all must match"
-        })
-      ),
-      limit: wholeNumber(1, Lists.pageLimit.maximum, "records of this page; default 20"),
-      continue: Schema.optionalKey(Schema.String.annotate({
-        description: "from `next` of the previous answer, without any other argument"
-      }))
-    }),
+    ListArguments,
     Effect.fnUntraced(function*(given) {
       const start = yield* startOf(given, visibility, continuations.get)
       const { filters, limit, list } = start
@@ -80,15 +82,8 @@ const listTool = ({ api, visibility }: Sources): Tool => {
   )
 }
 
-interface ListArguments {
-  readonly list?: string
-  readonly filters?: { readonly [field: string]: string }
-  readonly limit?: number
-  readonly continue?: string
-}
-
 const startOf = Effect.fnUntraced(function*(
-  given: ListArguments,
+  given: typeof ListArguments.Type,
   visibility: Visibility,
   known: (name: string) => Continuation | undefined
 ): Effect.fn.Return<Continuation, Refused> {
