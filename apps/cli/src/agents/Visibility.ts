@@ -10,21 +10,17 @@ import { randomBytes } from "node:crypto"
 import { exactValue, type Json } from "./Json.ts"
 
 /** Whether fields that identify a person are left out, shown as pseudonyms, or shown. */
-export const personalChoices = ["omit", "pseudonymize", "include"] as const
-export type Personal = typeof personalChoices[number]
+export type Personal = "omit" | "pseudonymize" | "include"
 
 type Key = Redacted.Redacted<Uint8Array>
-
-/** Returns a key of pseudonyms that lasts as long as the server. */
-export const randomKey = (): Key => Redacted.make(randomBytes(32))
 
 export interface Visibility extends Excerpt {
   readonly recordOf: (list: Lists.AnyList, text: string) => Json
   readonly memberName: (list: Lists.AnyList, name: string) => string
 }
 
-/** Makes the visibility of a server. `key` is that of the pseudonyms. */
-export const make = (personal: Personal, key: Key = randomKey()): Visibility => {
+/** Makes the visibility of a server. `key` is that of the pseudonyms; by default one that lasts as long as the server. */
+export const make = (personal: Personal, key: Key = Redacted.make(randomBytes(32))): Visibility => {
   if (personal === "include") {
     return {
       includes: () => true,
