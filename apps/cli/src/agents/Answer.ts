@@ -2,6 +2,7 @@
  * The answers of the tools. Each says how many records there are in all, whether the answer is complete, how old the data is and
  * which call continues. Data of the service stands apart from everything else and is marked as data.
  */
+import type { factsOf } from "@payments/program"
 import { CallToolResult } from "effect/ai/McpSchema"
 import { randomBytes } from "node:crypto"
 import { isCut, isEscaped, type Json, visible } from "./Json.ts"
@@ -75,12 +76,7 @@ export const toResult = ({ data: rows, ...answer }: Answer): CallToolResult => {
   })
 }
 
-export interface Problem {
-  readonly reason: string
-  readonly message: string
-  readonly retryable: boolean | null
-  readonly retryAfterMs: number | null
-}
+export type Problem = Pick<ReturnType<typeof factsOf>, "reason" | "message" | "retryable" | "retryAfterMs">
 
 export const toErrorResult = ({ message, reason, retryAfterMs, retryable }: Problem): CallToolResult =>
   new CallToolResult({
