@@ -54,7 +54,8 @@ export const queryCommand = Command.make(
       Argument.withDescription(
         "the name of a question, or one statement in quotes: SELECT, WITH or VALUES; @FILE or @- (stdin) reads the statement"
       ),
-      Argument.optional
+      Argument.optional,
+      Argument.map(Option.getOrUndefined)
     ),
     from: fromFlag,
     month: textFlag("month", "YYYY-MM", "only records of this month; each question says by which date"),
@@ -84,8 +85,8 @@ export const queryCommand = Command.make(
         return yield* printRows(questionColumns, Stream.make(Questions.questions), given.format, { empty: "" })
       }
       const { destination, month, question, sql, top } = yield* checkAll({
-        question: questionOf(textOf(given.sql)),
-        sql: statementTextOf(textOf(given.sql)),
+        question: questionOf(given.sql),
+        sql: statementTextOf(given.sql),
         month: setting({ name: "month", text: given.month }, undefined, {
           expected: "a month such as 2024-05",
           parse: (text) => Questions.isMonth(text) ? text : undefined
@@ -137,7 +138,7 @@ export const queryCommand = Command.make(
       }
     },
     (effect, given) =>
-      Effect.catchTag(effect, "QueryError", ({ problem }) => usage(withSuggestion(problem, textOf(given.sql) ?? "")))
+      Effect.catchTag(effect, "QueryError", ({ problem }) => usage(withSuggestion(problem, given.sql ?? "")))
   )
 ).pipe(
   Command.withDescription(
@@ -236,8 +237,6 @@ const noRowsMessage = ({ month, question: { status }, where }: Asked): string =>
       ? ""
       : `Only records with the status ${status} count. payments query payouts-by-status prints which statuses there are.`
   ].filter((sentence) => sentence !== "").join(" ")
-
-const textOf = (given: Option.Option<string>): string | undefined => Option.getOrUndefined(given)
 
 /** Returns the statement, which a file or stdin may have. */
 const statementTextOf = (given = "") =>
