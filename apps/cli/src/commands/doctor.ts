@@ -11,7 +11,6 @@ import {
   logNote,
   lowestExitCode,
   print,
-  type ProgramError,
   requireOutput,
   setting,
   textFlag,
@@ -76,9 +75,7 @@ export const doctorCommand = (http: Layer.Layer<HttpClient.HttpClient>) =>
   )
 
 /** Loads the sources. If there are mistakes in the settings, or no source, there are findings instead. */
-const loadedSources = (
-  to: string | undefined
-): Effect.Effect<Loaded, ProgramError, ChosenSource> =>
+const loadedSources = (to: string | undefined) =>
   Effect.gen(function*() {
     const { listed, nothing } = yield* ChosenSource
     const sources = yield* listed({ to })
@@ -89,11 +86,6 @@ const loadedSources = (
       (error) => Effect.succeed({ sources: [], findings: Doctor.ofSettings(error) })
     )
   )
-
-interface Loaded {
-  readonly sources: ReadonlyArray<LoadedSource>
-  readonly findings: ReadonlyArray<Doctor.Finding>
-}
 
 /**
  * Prints each finding when `found` emits it; as JSON all of them at the end. After an interrupt, prints all `findings` so far.
