@@ -4,7 +4,7 @@
  */
 import { Effect } from "effect"
 import type { Completions } from "effect/cli"
-import { type Candidate, type Context, filesOf, type Values, valuesOf } from "./Values.ts"
+import { type Candidate, type Context, filesOf, none, type Values, valuesOf } from "./Values.ts"
 
 export interface CommandTree {
   readonly root: Completions.CommandDescriptor
@@ -74,8 +74,6 @@ const flagsAt = (command: Completions.CommandDescriptor, { globalFlags }: Comman
   ...command.flags,
   ...globalFlags
 ]
-
-const none: Values = { candidates: [] }
 
 /** Returns the flags that are not given yet, and those that may be given several times. */
 const flagNames = ({ command, context }: Place, tree: CommandTree): Values => ({

@@ -27,7 +27,7 @@ export interface Context {
 
 export const filesOf = (prefix: string): Values => ({ candidates: [], files: { prefix } })
 
-const nothing: Values = { candidates: [] }
+export const none: Values = { candidates: [] }
 
 type ValuesOf = (context: Context, word: string) => Values | Effect.Effect<Values, never, FileSystem.FileSystem>
 
@@ -115,6 +115,6 @@ export const valuesOf = (
   context: Context,
   word: string
 ): Effect.Effect<Values, never, FileSystem.FileSystem> => {
-  const values = valueKinds[name]?.(context, word) ?? nothing
+  const values = valueKinds[name]?.(context, word) ?? none
   return Effect.isEffect(values) ? values : Effect.succeed(values)
 }
