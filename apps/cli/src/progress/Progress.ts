@@ -47,13 +47,13 @@ export const makeProgress = Effect.fnUntraced(function*(sink: Sink["Service"], i
         Effect.orElseSucceed(() => undefined)
       )
       : Effect.undefined
-  const handlers = handlersOf({ draw, isStored, lastRecords, line })
+  const handle = handlerOf({ draw, isStored, lastRecords, line })
   const onEvent = (event: ScanEvent): Effect.Effect<void> =>
     Effect.suspend(() => {
       if (event._tag === "Begun" || event._tag === "Restarted") startEvents.push(event)
       const progress = progressOf(event.list)
       if (event._tag !== "Waiting") progress.waitsUntil = undefined
-      return handleEvent(handlers, event, progress)
+      return handle(event, progress)
     })
   const clear = Effect.provideService(eraseProgress, Stdio.Stdio, stdio)
   /** Waits and rates change without events. */
@@ -63,73 +63,61 @@ export const makeProgress = Effect.fnUntraced(function*(sink: Sink["Service"], i
   return { onEvent, during, startEvents }
 })
 
-type Handlers = {
-  readonly [Tag in ScanEvent["_tag"]]: (
-    event: Extract<ScanEvent, { readonly _tag: Tag }>,
-    progress: ListProgress
-  ) => Effect.Effect<void>
-}
-
-const handleEvent = <Tag extends ScanEvent["_tag"]>(
-  handlers: Handlers,
-  event: Extract<ScanEvent, { readonly _tag: Tag }>,
-  progress: ListProgress
-): Effect.Effect<void> => handlers[event._tag as Tag](event, progress)
-
-/** Returns the handlers of events. They update the progress of the list, and print a line for an unusual event. */
-const handlersOf = ({ draw, isStored, lastRecords, line }: {
+/** Returns the handler of events. It updates the progress of the list, and prints a line for an unusual event. */
+const handlerOf = ({ draw, isStored, lastRecords, line }: {
   readonly draw: Effect.Effect<void>
   readonly isStored: boolean
   readonly lastRecords: (name: Lists.ListName) => Effect.Effect<number | undefined>
   readonly line: (text: string) => Effect.Effect<void>
-}): Handlers => {
+}) => {
   /** The lists whose filling was printed. Each part of a list sends the event. */
   const filling = new Set<Lists.ListName>()
   const lineOf = ({ list }: ScanEvent, text: string) => line(`${Lists.byName[list].label}: ${text}`)
-  return {
-    Begun: Effect.fnUntraced(function*(event, progress) {
-      progress.records += event.progress.records
-      addSample(progress, performance.now())
-      progress.hasParts = event.part !== undefined
-      if (event.part === undefined) progress.expected = yield* lastRecords(event.list)
-      yield* event.start === "resumed"
-        ? lineOf(event, `resumes after ${grouped(event.progress.records)} records of an earlier run`)
-        : draw
-    }),
-    Filling: (event) => {
-      if (filling.has(event.list)) return Effect.void
-      filling.add(event.list)
-      const { columns, filled, rows } = event.filling
-      const done = filled === 0 ? "" : ` (an earlier run filled ${grouped(filled)} of them)`
-      return lineOf(event, `filling new columns of ${grouped(rows)} rows first${done}: ${columns.join(", ")}`)
-    },
-    Committed: (event, progress) => {
-      progress.records += event.progress.records - event.before.records
-      progress.retries = event.retries
-      addSample(progress, performance.now())
-      return draw
-    },
-    Waiting: ({ error, wait }, progress) => {
-      progress.waits++
-      progress.waitedMs += Duration.toMillis(wait)
-      progress.waitsUntil = performance.now() + Duration.toMillis(wait)
-      const seconds = Duration.seconds(Math.ceil(Duration.toSeconds(wait)))
-      return line(`${error.message} Retries in ${Duration.format(seconds)}.`)
-    },
-    Ended: ({ outcome }, progress) => {
-      progress.state = outcome.result._tag === "Success" ? "done" : "failed"
-      return draw
-    },
-    Restarted: (event, progress) => {
-      // Of several parts, only one starts again, and the event does not say after how many records.
-      if (!progress.hasParts) progress.records = 0
-      progress.samples.length = 0
-      return lineOf(
-        event,
-        `the service no longer accepts the cursor. The scan starts again from the first page; ${
-          isStored ? "no row is stored twice" : "its records are printed again"
-        }`
-      )
+  return (event: ScanEvent, progress: ListProgress): Effect.Effect<void> => {
+    switch (event._tag) {
+      case "Begun":
+        return Effect.gen(function*() {
+          progress.records += event.progress.records
+          addSample(progress, performance.now())
+          progress.hasParts = event.part !== undefined
+          if (event.part === undefined) progress.expected = yield* lastRecords(event.list)
+          yield* event.start === "resumed"
+            ? lineOf(event, `resumes after ${grouped(event.progress.records)} records of an earlier run`)
+            : draw
+        })
+      case "Filling": {
+        if (filling.has(event.list)) return Effect.void
+        filling.add(event.list)
+        const { columns, filled, rows } = event.filling
+        const done = filled === 0 ? "" : ` (an earlier run filled ${grouped(filled)} of them)`
+        return lineOf(event, `filling new columns of ${grouped(rows)} rows first${done}: ${columns.join(", ")}`)
+      }
+      case "Committed":
+        progress.records += event.progress.records - event.before.records
+        progress.retries = event.retries
+        addSample(progress, performance.now())
+        return draw
+      case "Waiting": {
+        const { error, wait } = event
+        progress.waits++
+        progress.waitedMs += Duration.toMillis(wait)
+        progress.waitsUntil = performance.now() + Duration.toMillis(wait)
+        const seconds = Duration.seconds(Math.ceil(Duration.toSeconds(wait)))
+        return line(`${error.message} Retries in ${Duration.format(seconds)}.`)
+      }
+      case "Ended":
+        progress.state = event.outcome.result._tag === "Success" ? "done" : "failed"
+        return draw
+      case "Restarted":
+        // Of several parts, only one starts again, and the event does not say after how many records.
+        if (!progress.hasParts) progress.records = 0
+        progress.samples.length = 0
+        return lineOf(
+          event,
+          `the service no longer accepts the cursor. The scan starts again from the first page; ${
+            isStored ? "no row is stored twice" : "its records are printed again"
+          }`
+        )
     }
   }
 }
