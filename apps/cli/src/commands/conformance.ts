@@ -20,6 +20,12 @@ import { Command, Flag } from "effect/cli"
 import type { HttpClient } from "effect/http"
 import type * as TextWidth from "../output/TextWidth.ts"
 
+export const pauseFlag = Flag.String("pause").pipe(
+  Flag.withMetavar("DURATION"),
+  Flag.withDefault("500ms"),
+  Flag.withDescription("the pause between two requests; default 500ms")
+)
+
 /** Makes the command. `config` takes its settings from environment variables. */
 export const conformanceCommand = <R>(
   config: Layer.Layer<PaymentsConfig, ProgramError, R>,
@@ -32,11 +38,7 @@ export const conformanceCommand = <R>(
         Flag.withDefault(10),
         Flag.withDescription("the largest number of pages of each list to read until its end; default 10")
       ),
-      pause: Flag.String("pause").pipe(
-        Flag.withMetavar("DURATION"),
-        Flag.withDefault("500ms"),
-        Flag.withDescription("the pause between two requests; default 500ms")
-      ),
+      pause: pauseFlag,
       format: Flag.Literals("format", ["table", "json"]).pipe(
         Flag.withDefault("table"),
         Flag.withDescription("default: table")

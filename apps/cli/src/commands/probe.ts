@@ -19,6 +19,7 @@ import { Effect, type Layer, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { HttpClient } from "effect/http"
 import { type Column, numberCell, printRows, type RowFormat, rowFormatFlag } from "../output/Rows.ts"
+import { pauseFlag } from "./conformance.ts"
 
 const defaultFile = "payments-facts.json"
 const requests = { default: 200, most: 100_000 } as const
@@ -50,11 +51,7 @@ export const probeCommand = <R>(
         Flag.withDefault(requests.default),
         Flag.withDescription(`the most requests; default ${requests.default}`)
       ),
-      pause: Flag.String("pause").pipe(
-        Flag.withMetavar("DURATION"),
-        Flag.withDefault("500ms"),
-        Flag.withDescription("the pause between two requests; default 500ms")
-      ),
+      pause: pauseFlag,
       html: htmlFlag,
       format: rowFormatFlag
     },
