@@ -59,10 +59,8 @@ export const problemsOf = (
 ): ReadonlyArray<string> =>
   outcomes.flatMap(({ list, result }) => {
     const scans = Result.isSuccess(result) ? result.success : []
-    const [heldBack, quarantined] = [
-      sum(scans.map((scan) => scan.heldBack)),
-      sum(scans.map((scan) => scan.quarantined))
-    ]
+    const heldBack = sumOf(scans, (scan) => scan.heldBack)
+    const quarantined = sumOf(scans, (scan) => scan.quarantined)
     return [
       ...(heldBack === 0 ? [] : [
         `${
@@ -94,7 +92,7 @@ const tableOf = (
   const columns = [
     ["", ...lists.map(({ label }) => label)],
     ...columnsOf(isStored).flatMap(([name, of]) => {
-      const sums = lists.map(({ scans }) => sum(scans.map(of)))
+      const sums = lists.map(({ scans }) => sumOf(scans, of))
       // A column of zero retries is omitted.
       return name === "retries" && sums.every((times) => times === 0)
         ? []
@@ -145,10 +143,8 @@ const startNotesOf = (
       if (start === "first" || start === "afterComplete") return []
       const which = parts === 0 ? "" : `${counted(scans.length, "part")} `
       if (start !== "resumed") return [`${which}${reasons[start]}`]
-      const [pages, records] = [
-        sum(scans.map(({ progress }) => progress.pages)),
-        sum(scans.map(({ progress }) => progress.records))
-      ]
+      const pages = sumOf(scans, ({ progress }) => progress.pages)
+      const records = sumOf(scans, ({ progress }) => progress.records)
       return [
         `${which}resumed where an earlier run was interrupted, ${
           parts === 0 ? `at page ${grouped(pages + 1)}, ` : ""
@@ -166,16 +162,10 @@ const startNotesOf = (
 /** Returns the notes on a list that its figures do not show. */
 const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
   const parts = scans.filter(({ part }) => part !== undefined).length
-  const total = (of: (scan: ScanSummary) => number) => sum(scans.map(of))
-  const returned = total((scan) => scan.returned)
-  const repeats = total((scan) => scan.repeats)
-  const replaced = total((scan) => scan.replaced)
-  const undocumented = new Map<string, number>()
-  for (const scan of scans) {
-    for (const [path, times] of Object.entries(scan.undocumented)) {
-      undocumented.set(path, (undocumented.get(path) ?? 0) + times)
-    }
-  }
+  const returned = sumOf(scans, (scan) => scan.returned)
+  const repeats = sumOf(scans, (scan) => scan.repeats)
+  const replaced = sumOf(scans, (scan) => scan.replaced)
+  const undocumented = undocumentedIn(scans)
   return [
     ...(parts === 0
       ? []
@@ -193,4 +183,14 @@ const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
   ]
 }
 
-const sum = (numbers: Iterable<number>): number => Array.from(numbers).reduce((left, right) => left + right, 0)
+/** Counts the records with each undocumented field, by its path. */
+export const undocumentedIn = (scans: ReadonlyArray<ScanSummary>): ReadonlyMap<string, number> => {
+  const counts = new Map<string, number>()
+  for (const { undocumented } of scans) {
+    for (const [path, times] of Object.entries(undocumented)) counts.set(path, (counts.get(path) ?? 0) + times)
+  }
+  return counts
+}
+
+export const sumOf = <A>(items: ReadonlyArray<A>, of: (item: A) => number): number =>
+  items.reduce((sum, item) => sum + of(item), 0)

@@ -3,6 +3,7 @@ import type { ScanOutcome, ScanSummary } from "@payments/copy"
 import { Lists } from "@payments/core"
 import { factsOf, type Next, nextMembers } from "@payments/program"
 import { Duration, Result } from "effect"
+import { sumOf, undocumentedIn } from "./Summary.ts"
 
 /** Returns the document. A list without an outcome was interrupted. Without a `destination`, the records went to stdout. */
 export const summaryDocument = (
@@ -33,14 +34,8 @@ const listMembers = (name: Lists.ListName, outcome: ScanOutcome | undefined, isS
  * destination can count new, changed and missing rows.
  */
 const figuresOf = (scans: ReadonlyArray<ScanSummary>, isStored: boolean) => {
-  const total = (of: (scan: ScanSummary) => number) => scans.reduce((sum, scan) => sum + of(scan), 0)
+  const total = (of: (scan: ScanSummary) => number) => sumOf(scans, of)
   const parts = scans.filter(({ part }) => part !== undefined).length
-  const undocumented = new Map<string, number>()
-  for (const scan of scans) {
-    for (const [path, times] of Object.entries(scan.undocumented)) {
-      undocumented.set(path, (undocumented.get(path) ?? 0) + times)
-    }
-  }
   const stored = {
     // Parts are scans of their own.
     ...(parts === 0 ? { scan: scans[0]?.scan, start: scans[0]?.start } : { parts }),
@@ -59,6 +54,6 @@ const figuresOf = (scans: ReadonlyArray<ScanSummary>, isStored: boolean) => {
     pages: total(({ pages }) => pages),
     retries: total(({ retries }) => retries),
     seconds: Math.max(0, ...scans.map(({ elapsed }) => Duration.toSeconds(elapsed))),
-    undocumented: Object.fromEntries(undocumented)
+    undocumented: Object.fromEntries(undocumentedIn(scans))
   }
 }
