@@ -130,7 +130,11 @@ export const exportCommand = <R>(
         }
         const exported = parts === undefined
           ? exportLists(names, options, output)
-          : exportParts({ ...parts, concurrency }, options, output)
+          : withProgress(names, output, options, (onEvent) =>
+            Effect.map(
+              scanAllParts(parts.list, { ...options, field: parts.field, values: parts.values, concurrency, onEvent }),
+              (outcome) => [outcome]
+            ))
         yield* Effect.provideService(exported, RequestObserver, metrics.requestsOf(sourceName))
       }).pipe(
         Effect.withSpan("payments export"),
@@ -266,18 +270,6 @@ export interface ExportOutput {
 /** Exports the lists concurrently, shows the progress, and prints a summary at the end. */
 export const exportLists = (names: ReadonlyArray<Lists.ListName>, options: ScanOptions, output: ExportOutput) =>
   withProgress(names, output, options, (onEvent) => scanAll(names, { ...options, onEvent }))
-
-const exportParts = (
-  { list, ...parts }: Parts & { readonly concurrency: number | undefined },
-  options: ScanOptions,
-  output: ExportOutput
-) =>
-  withProgress(
-    [list],
-    output,
-    options,
-    (onEvent) => Effect.map(scanAllParts(list, { ...options, ...parts, onEvent }), (outcome) => [outcome])
-  )
 
 /** Runs the scans, shows their progress and prints the summary. Fails with the exit code of the outcomes. */
 const withProgress = Effect.fnUntraced(function*<R>(
