@@ -53,6 +53,8 @@ const draw = (dice: Dice) => ({
   encoding: dice.chance(0.6) ? dice.pick(["gzip", "br"] as const) : undefined,
   aheadSeconds: dice.pick([0, 0, 90, -90]),
   hasLimitHeader: dice.chance(0.5),
+  /** Virtual hours per hour of a service whose lists change. */
+  speed: dice.pick([100, 1000, 10_000]),
   hasEtag: dice.chance(0.5),
   behaviour: {
     largeLimit: dice.pick(["refuse", "clamp", "obey"] as const),
@@ -73,7 +75,7 @@ const draw = (dice: Dice) => ({
 
 const otherNames = { contract: "contractId", settlementDate: "settlement_date", reference: "invoiceReference" } as const
 
-const live = { speed: 20_000, appearPerHour: 600, changePerHour: 600, vanishPerHour: 300 }
+const rates = { appearPerHour: 600, changePerHour: 600, vanishPerHour: 300 }
 
 const failures: SandboxOptions["faults"] = [
   { fault: "status", status: 429, rate: 0.04 },
@@ -83,11 +85,11 @@ const failures: SandboxOptions["faults"] = [
 ]
 
 const optionsOf = (rules: Rules, disturbance: Disturbance): SandboxOptions => {
-  const { aheadSeconds, encoding, hasEtag, hasLimitHeader, ignored, renamed, ...options } = rules
+  const { aheadSeconds, encoding, hasEtag, hasLimitHeader, ignored, renamed, speed, ...options } = rules
   return {
     ...options,
     ...(renamed === undefined ? {} : { invoiceParameters: { [renamed]: otherNames[renamed] } }),
-    ...(disturbance === "moving" ? { live } : {}),
+    ...(disturbance === "moving" ? { live: { ...rates, speed } } : {}),
     faults: [
       ...(ignored === undefined ? [] : [{ fault: "ignoreFilter", list: "invoices", field: ignored } as const]),
       ...(encoding === undefined ? [] : [{ fault: "compress", encoding } as const]),

@@ -28,6 +28,8 @@ const disturbances: ReadonlyArray<Disturbance> = ["quiet", "moving", "failing"]
 interface Outcome {
   certain: number
   decidable: number
+  /** The facts without a certain or likely answer. */
+  undecided: number
   readonly wrong: Array<string>
   /** The facts that were not certain, with how often. */
   readonly open: Map<string, number>
@@ -40,7 +42,7 @@ export const measureProbe = async (
 ): Promise<ReadonlyArray<Figure>> => {
   const figures: Array<Figure> = []
   for (const disturbance of disturbances) {
-    const outcome: Outcome = { certain: 0, decidable: 0, wrong: [], open: new Map() }
+    const outcome: Outcome = { certain: 0, decidable: 0, undecided: 0, wrong: [], open: new Map() }
     for (let service = 0; service < services; service++) {
       const { options, truth } = drawRules(diceOf(seed, disturbance, service), disturbance)
       for (const fact of await probeSandbox(options, budget)) {
@@ -58,6 +60,12 @@ export const measureProbe = async (
         value: outcome.certain / outcome.decidable * 100,
         unit: "%",
         ...(disturbance === "quiet" ? { atLeast: 90 } : {})
+      },
+      {
+        name: `facts that can be decided and are undecided, ${disturbance} services`,
+        value: outcome.undecided / outcome.decidable * 100,
+        unit: "%",
+        ...(disturbance === "quiet" ? { atMost: 5 } : {})
       }
     )
   }
@@ -67,6 +75,7 @@ export const measureProbe = async (
 const note = (outcome: Outcome, fact: KnownFact, isCorrect: boolean | undefined, service: string): void => {
   if (isCorrect === undefined) return
   outcome.decidable++
+  if (fact.degree === "undecided") outcome.undecided++
   if (fact.degree !== "certain") outcome.open.set(fact.name, (outcome.open.get(fact.name) ?? 0) + 1)
   else if (isCorrect) outcome.certain++
   else outcome.wrong.push(`${service}: ${fact.list} ${fact.name}: ${fact.answer} (${fact.seen})`)

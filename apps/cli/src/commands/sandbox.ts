@@ -207,9 +207,10 @@ const observedIn = Effect.fnUntraced(function*(file: string | undefined) {
   if (file === undefined) return {}
   const { knownFacts, readFacts } = yield* Effect.promise(() => import("@payments/copy/facts"))
   const { likeFacts } = yield* Effect.promise(() => import("./LikeFacts.ts"))
-  return likeFacts(
-    knownFacts(yield* Effect.catchTag(readFacts(file, undefined), "FactsFileError", fileProblem("--like")))
-  )
+  const facts = knownFacts(yield* Effect.catchTag(readFacts(file, undefined), "FactsFileError", fileProblem("--like")))
+  return facts.some(({ degree }) => degree === "certain")
+    ? likeFacts(facts)
+    : yield* usage(`--like: ${printable(file)} has no certain facts. Run payments probe --to ${printable(file)} first.`)
 })
 
 const largestFaultsFile = 16 * 1024 * 1024

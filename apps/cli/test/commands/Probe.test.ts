@@ -38,6 +38,23 @@ describe("payments probe", () => {
       assert.match(second.stderr, /Sent 20 requests\. [1-9]\d* of \d+ facts are certain\./)
     }).pipe(Effect.scoped))
 
+  it.live("writes one document of JSON, and a page without scripts or parts of records", () =>
+    Effect.gen(function*() {
+      const env = yield* sandboxEnv()
+      const cwd = yield* temporaryFolder
+      const args = ["probe", "--pause", "1ms", "--html", "facts.html", "--format", "json"]
+      const { code, stderr, stdout } = yield* payments(args, { env, cwd })
+      assert.strictEqual(code, 0, stderr)
+      const document = JSON.parse(stdout) as { readonly schemaVersion: number; readonly items: ReadonlyArray<object> }
+      assert.strictEqual(document.schemaVersion, 1)
+      const page = readFileSync(join(cwd, "facts.html"), "utf8")
+      assert.strictEqual(page.split("<tr>").length - 2, document.items.length)
+      assert.include(page, "In which order are the first 100 records?")
+      for (const secret of ["<script", "sandbox_key", "127.0.0.1", "cus_", "con_", "payout-1", "invoice-1"]) {
+        assert.notInclude(page, secret)
+      }
+    }).pipe(Effect.scoped))
+
   it.live("leaves a file as it is that has no facts, and says so", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv()

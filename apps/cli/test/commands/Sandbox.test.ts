@@ -86,6 +86,9 @@ describe("payments sandbox", () => {
     ["--faults", `{"fault":"gremlin"}`],
     ["--faults", `{"fault":"reset","nht":1}`],
     ["--invoice-params", "nonsense"],
+    ["--behaviour", "largeLimit=ignore"],
+    ["--behaviour", "largelimit=clamp"],
+    ["--like", "no-such-file.json"],
     ["--hostile-text", "2"],
     ["--speed", "5"]
   ])("refuses %s %s as a usage error", ([flag, value]) =>

@@ -3,7 +3,7 @@
  * so that a refusal is an observation.
  */
 import { isJsonObject, Lists, PaymentsConfig } from "@payments/core"
-import { Data, DateTime, type Duration, Effect, Redacted, Stream } from "effect"
+import { Data, DateTime, Duration, Effect, Redacted, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 
 /** What one observation has found. It has no part of a record, cursor or key. */
@@ -15,7 +15,11 @@ export interface Observed {
 }
 
 /** Why a fact could not be observed. It says nothing about the fact. */
-export class NotObserved extends Data.TaggedError("NotObserved")<{ readonly reason: string }> {}
+export class NotObserved extends Data.TaggedError("NotObserved")<{
+  readonly reason: string
+  /** After how long another attempt may succeed. */
+  readonly retryAfter?: Duration.Duration
+}> {}
 
 /** An answer. `page` is its body if the status is 2xx and the body is a JSON object. */
 export interface Answer {
@@ -87,7 +91,7 @@ export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOpti
     const isAnswer = ({ status }: Answer) =>
       status >= 200 && status < 300 || status >= 400 && status < 500 && status !== 429 ||
       status === 304 && more["if-none-match"] !== undefined
-    return take.pipe(
+    const attempt = take.pipe(
       Effect.andThen(Effect.all([
         DateTime.now,
         client.execute(key === "none" ? request : HttpClientRequest.bearerToken(request, sentKey))
@@ -107,14 +111,22 @@ export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOpti
       ),
       Effect.timeout(config.deadlines.attempt),
       Effect.mapError((error) =>
-        error._tag === "NotObserved" ? error : new NotObserved({ reason: `no answer (${error._tag})` })
+        error._tag === "NotObserved"
+          ? error
+          : new NotObserved({ reason: `no answer (${error._tag})`, retryAfter: Duration.zero })
       ),
-      Effect.filterOrFail(isAnswer, ({ status }) => new NotObserved({ reason: `the service answered ${status}` })),
+      Effect.filterOrFail(isAnswer, refusalOf),
       Effect.tap(Effect.sleep(pause)),
       Effect.provideService(HttpClient.TracerDisabledWhen, () => true),
       // A client that follows a redirect could send the key to another address.
       Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" })
     )
+    // Without another attempt, the other requests of the fact would have been sent for nothing.
+    return Effect.retry(attempt, {
+      times: 2,
+      while: ({ retryAfter }) =>
+        retryAfter !== undefined && Effect.as(Effect.sleep(Duration.max(retryAfter, pause)), true)
+    })
   }
   const answers = new Map<string, Answer>()
   const get: Ask["get"] = (parameters, unusual) => {
@@ -125,6 +137,17 @@ export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOpti
       : Effect.succeed(known)
   }
   return { list, nameOf, send, get }
+}
+
+const longestWait = Duration.minutes(1)
+
+/** The reason of an answer that shows nothing. Rate limits and failures of the server are transient. */
+const refusalOf = ({ headers, status }: Answer): NotObserved => {
+  const reason = `the service answered ${status}`
+  if (status !== 429 && status < 500) return new NotObserved({ reason })
+  const seconds = Number(headers["retry-after"])
+  const retryAfter = Number.isFinite(seconds) ? Duration.min(Duration.seconds(seconds), longestWait) : Duration.zero
+  return new NotObserved({ reason, retryAfter })
 }
 
 /** Reads the body as text. Fails if it has more than `maxBytes`. */

@@ -1,0 +1,78 @@
+/** What a list service does where its document is silent. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Lists from "../../src/model/Lists.ts"
+import type { Behaviour } from "../../src/testing/Behaviour.ts"
+import { makeListService } from "../../src/testing/ListService.ts"
+import { recordsOf, serve } from "../../src/testing/MemoryList.ts"
+
+const records = recordsOf(
+  Array.from({ length: 120 }, (_, index) => ({
+    id: String(index),
+    reference: `ref-${index}`,
+    contract: `con-${index % 2}`,
+    status: index % 4 === 0 ? "failed" : "paid"
+  }))
+)
+
+/** Returns the answers of a service to these queries. `CURSOR` is the cursor of the answer before. */
+const answersOf = (
+  behaviour: Behaviour,
+  queries: ReadonlyArray<string>,
+  { key = "key", path = "/v1/invoices" } = {}
+) => {
+  const anyLimit = behaviour.cursorLimit === "obey"
+  const servers = Lists.map((list) => serve(list, records, { anyLimit }))
+  const service = makeListService({ servers, accepts: (given) => given === "key", behaviour }, 0)
+  let cursor = ""
+  return queries.map((query) => {
+    const target = `${path}?${query.replace("CURSOR", encodeURIComponent(cursor))}`
+    const { body, status } = service.answer({ target, authorization: key && `Bearer ${key}`, now: 0 }).reply
+    if (status !== 200) return status
+    const page = JSON.parse(body) as { cursor: string | null; items: ReadonlyArray<{ id: string }> } // a page
+    cursor = page.cursor ?? ""
+    return page.items.map(({ id }) => Number(id))
+  })
+}
+
+const from = (start: number, length: number) => Array.from({ length }, (_, index) => start + index)
+
+describe("a list service", () => {
+  it.each<readonly [Behaviour, queries: ReadonlyArray<string>, last: number | ReadonlyArray<number>]>([
+    [{}, ["limit=101"], 400],
+    [{ largeLimit: "clamp" }, ["limit=101"], from(0, 100)],
+    [{ largeLimit: "obey" }, ["limit=101"], from(0, 101)],
+    [{}, ["limit=0"], 400],
+    [{ smallLimit: "clamp" }, ["limit=-1"], [0]],
+    [{ smallLimit: "default" }, ["limit=0"], from(0, 20)],
+    [{}, ["limit=many"], 400],
+    [{ textLimit: "default" }, ["limit=many"], from(0, 20)],
+    [{}, ["limit=1&other=1"], [0]],
+    [{ unknownParameter: "refuse" }, ["limit=1&other=1"], 400],
+    [{ unknownParameter: "refuse" }, ["limit=1&reference=ref-7"], [7]],
+    [{}, ["limit=2", "limit=3&cursor=CURSOR"], 400],
+    [{ cursorLimit: "obey" }, ["limit=2", "limit=3&cursor=CURSOR"], [2, 3, 4]],
+    [{ cursorLimit: "keep" }, ["limit=2", "limit=3&cursor=CURSOR"], [2, 3]],
+    [{}, ["limit=2", "limit=2&contract=con-1&cursor=CURSOR"], 400],
+    [{ cursorFilters: "keep" }, ["limit=2", "limit=2&contract=con-1&cursor=CURSOR"], [2, 3]],
+    [{}, ["limit=2&cursor=unknown"], 400],
+    [{ invalidCursor: "first page" }, ["limit=2&cursor=unknown"], [0, 1]],
+    [{}, ["limit=2&reference=ref-500"], []],
+    [{ absentValue: "everything" }, ["limit=2&reference=ref-500"], [0, 1]],
+    [{ absentValue: "everything" }, ["limit=2&reference=ref-500", "limit=2&reference=ref-500&cursor=CURSOR"], [2, 3]],
+    [{ absentValue: "refuse" }, ["limit=2&reference=ref-500"], 400],
+    [{}, ["limit=2&reference=ref-1"], [1]],
+    [{ filterMatch: "prefix" }, ["limit=2&reference=ref-1", "limit=2&reference=ref-1&cursor=CURSOR"], [11, 12]],
+    [{ hiddenStatus: "failed" }, ["limit=5"], [1, 2, 3]],
+    [{ hiddenStatus: "failed" }, ["limit=2&contract=con-0"], [0, 2]]
+  ])(
+    "with %j answers %j in the end with %j",
+    (behaviour, queries, last) => assert.deepStrictEqual(answersOf(behaviour, queries).at(-1), last)
+  )
+
+  it("answers a missing key, a wrong key and an unknown path as chosen", () => {
+    const behaviour: Behaviour = { missingKey: 400, wrongKey: 403, unknownPath: 405 }
+    assert.deepStrictEqual(answersOf(behaviour, [""], { key: "" }), [400])
+    assert.deepStrictEqual(answersOf(behaviour, [""], { key: "other" }), [403])
+    assert.deepStrictEqual(answersOf(behaviour, [""], { path: "/v1/other" }), [405])
+  })
+})
