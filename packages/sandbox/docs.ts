@@ -2,7 +2,7 @@
  * Writes the catalogue of faults and scenarios in `docs/sandbox.md`, from their definitions. `npm run docs` runs it, and a
  * test compares the page with the definitions.
  */
-import { catalogue, conditions } from "@payments/core/testing"
+import { Behaviour, catalogue, conditions } from "@payments/core/testing"
 import { scenarios } from "@payments/sandbox"
 import type { Schema, SchemaAST } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
@@ -54,6 +54,12 @@ const text = (): string => {
     "### Which requests does a fault apply to?",
     "Every fault accepts these conditions. It applies to a request that matches all of them.",
     table(["condition", "requests"], when),
+    "### What can it do where the document is silent?",
+    "`--behaviour NAME=VALUE,…`, or `behaviour` in code. The first value is the default.",
+    table(
+      ["choice", "what it is about, and its values"],
+      Object.entries<Schema.Top>(Behaviour.fields).map(([name, choice]) => [`\`${name}\``, describe(choice)])
+    ),
     "### Which scenarios are there?",
     table(
       ["scenario", "what it is like"],

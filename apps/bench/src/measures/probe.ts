@@ -1,6 +1,6 @@
 /** Measures how often `payments probe` is right and sure, over services whose hidden rules are known. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { type KnownFact, probe } from "@payments/copy/facts"
+import { type KnownFact, probe, type Probed } from "@payments/copy/facts"
 import { Lists } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { Sandbox, type SandboxOptions } from "@payments/sandbox"
@@ -40,12 +40,14 @@ export const measureProbe = async (
   { budget, seed, services }: ProbeSizes,
   log: (line: string) => void
 ): Promise<ReadonlyArray<Figure>> => {
+  const { costs } = await probeSandbox({}, 1000)
+  for (const [fact, requests] of costs) log(`requests of the last observation: ${fact}: ${requests}`)
   const figures: Array<Figure> = []
   for (const disturbance of disturbances) {
     const outcome: Outcome = { certain: 0, decidable: 0, undecided: 0, wrong: [], open: new Map() }
     for (let service = 0; service < services; service++) {
       const { options, truth } = drawRules(diceOf(seed, disturbance, service), disturbance)
-      for (const fact of await probeSandbox(options, budget)) {
+      for (const fact of (await probeSandbox(options, budget)).facts) {
         note(outcome, fact, isRight(truth, Lists.byName[fact.list], fact.name, fact.answer), `service ${service}`)
       }
       if ((service + 1) % 10 === 0) log(`${disturbance}: ${service + 1} of ${services}: ${outcome.wrong.length} wrong`)
@@ -81,17 +83,16 @@ const note = (outcome: Outcome, fact: KnownFact, isCorrect: boolean | undefined,
   else outcome.wrong.push(`${service}: ${fact.list} ${fact.name}: ${fact.answer} (${fact.seen})`)
 }
 
-const probeSandbox = async (options: SandboxOptions, budget: number): Promise<ReadonlyArray<KnownFact>> => {
+const probeSandbox = async (options: SandboxOptions, budget: number): Promise<Probed> => {
   using place = temporaryFolder()
   const file = join(place.folder, "facts.json")
   const probing = Effect.gen(function*() {
     const { url } = yield* Sandbox
     return yield* probe(yield* Sandbox.config(url), { file, budget, pause: Duration.zero })
   })
-  const { facts } = await Effect.runPromise(
+  return await Effect.runPromise(
     probing.pipe(
       Effect.provide(Layer.mergeAll(NodeServices.layer, layerHttpClient, Sandbox.layer(options)))
     )
   )
-  return facts
 }

@@ -54,6 +54,8 @@ const triesOfOneRun = 4
 export interface Probed {
   readonly facts: ReadonlyArray<KnownFact>
   readonly requests: number
+  /** The requests that the last observation of each fact has sent, by list label and name. Facts share requests. */
+  readonly costs: ReadonlyMap<string, number>
 }
 
 export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) => Effect.Effect<
@@ -78,7 +80,6 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
       factsOf(ask.list, pagesToEnd).map((fact): Subject => ({ ask: { ...ask, other: asks.at(index - 1) }, fact }))
     )
   }
-  /** The requests that the last observation of each fact of a list has sent. */
   const costs = new Map<string, number>()
   // Observe every fact once before any fact a second time, so that the observations of a fact lie apart. Begin with those that
   // were observed, and of these with the cheapest: what is left when the requests are used up is the least likely to be decided.
@@ -105,7 +106,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
       yield* onObserved(knownFacts(facts))
     }
   }
-  return { facts: knownFacts(facts), requests: yield* Ref.get(spent) }
+  return { facts: knownFacts(facts), requests: yield* Ref.get(spent), costs }
 }, Effect.scoped)
 
 /** After this time, a run observes a certain fact again. */
