@@ -11,6 +11,8 @@ import { ListName } from "../model/Lists.ts"
 import { isJson } from "../page/JsonParse.ts"
 
 const described = <S extends Schema.Top>(schema: S, description: string) => schema.annotate({ description })
+const optional = <S extends Schema.Top>(schema: S, description: string) =>
+  Schema.optionalKey(described(schema, description))
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(1))
 const Share = Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 }))
@@ -25,18 +27,16 @@ const JsonText = Schema.String.check(Schema.makeFilter((text) => isJson(text) ||
 
 /** The conditions of a fault. It applies to requests that match all given conditions; without any, to all requests. */
 const when = {
-  list: Schema.optionalKey(described(ListName, "only requests of this list")),
-  pages: Schema.optionalKey(
-    described(Schema.Literals(["first", "later"]), "only requests without a cursor, or only those with one")
-  ),
-  nth: Schema.optionalKey(described(Count, "only the n-th of those requests, from 1")),
-  from: Schema.optionalKey(described(Count, "from the n-th of those requests on")),
-  to: Schema.optionalKey(described(Count, "up to the n-th of those requests")),
-  every: Schema.optionalKey(described(Count, "every n-th of those requests")),
-  rate: Schema.optionalKey(described(Share, "this share of those requests, chosen by the seed")),
-  afterMs: Schema.optionalKey(described(Millis, "from this many milliseconds after the faults were set")),
-  untilMs: Schema.optionalKey(described(Millis, "until this many milliseconds after the faults were set")),
-  times: Schema.optionalKey(described(Count, "at most this many times"))
+  list: optional(ListName, "only requests of this list"),
+  pages: optional(Schema.Literals(["first", "later"]), "only requests without a cursor, or only those with one"),
+  nth: optional(Count, "only the n-th of those requests, from 1"),
+  from: optional(Count, "from the n-th of those requests on"),
+  to: optional(Count, "up to the n-th of those requests"),
+  every: optional(Count, "every n-th of those requests"),
+  rate: optional(Share, "this share of those requests, chosen by the seed"),
+  afterMs: optional(Millis, "from this many milliseconds after the faults were set"),
+  untilMs: optional(Millis, "until this many milliseconds after the faults were set"),
+  times: optional(Count, "at most this many times")
 }
 
 /** The names of the conditions, which every fault has. */
@@ -54,39 +54,31 @@ const Encoding = described(Schema.Literals(["gzip", "deflate", "br", "zstd"]), "
 export const replyFaults = {
   latency: fault("latency", "The answer is delayed.", {
     ms: described(Wait, "milliseconds"),
-    jitterMs: Schema.optionalKey(described(Wait, "up to this many more, chosen by the seed"))
+    jitterMs: optional(Wait, "up to this many more, chosen by the seed")
   }),
   status: fault("status", "An error instead of the page.", {
     status: described(Status, "the HTTP status"),
-    retryAfter: Schema.optionalKey(
-      described(Schema.Union([Schema.Finite, HeaderText]), "Retry-After: seconds, or any text")
-    ),
-    retryAfterDate: Schema.optionalKey(
-      described(Schema.Finite, "Retry-After as a date, this many seconds from now")
-    ),
-    shape: Schema.optionalKey(
-      described(
-        Schema.Literals(["code", "nested", "list", "problem", "text"]),
-        "the shape of the error body; default `code`. All contain the query, as real error messages do"
-      )
+    retryAfter: optional(Schema.Union([Schema.Finite, HeaderText]), "Retry-After: seconds, or any text"),
+    retryAfterDate: optional(Schema.Finite, "Retry-After as a date, this many seconds from now"),
+    shape: optional(
+      Schema.Literals(["code", "nested", "list", "problem", "text"]),
+      "the shape of the error body; default `code`. All contain the query, as real error messages do"
     )
   }),
   rateLimit: fault("rateLimit", "429 with Retry-After if a key sends too many requests.", {
     perSecond: described(Schema.Finite.check(Schema.isGreaterThan(0)), "requests per second and key"),
-    burst: Schema.optionalKey(described(Count, "requests that are allowed at once before the rate applies; default 1"))
+    burst: optional(Count, "requests that are allowed at once before the rate applies; default 1")
   }),
   reset: fault("reset", "The connection is reset before an answer.", {}),
   close: fault("close", "The connection is closed before an answer.", {}),
   truncate: fault("truncate", "The body ends early and the connection is closed.", {
-    bytes: Schema.optionalKey(described(
+    bytes: optional(
       Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)),
       "bytes that are sent; default half of the body"
-    )),
-    framing: Schema.optionalKey(
-      described(
-        Schema.Literals(["length", "chunked"]),
-        "`length` announces the whole body in Content-Length; default `length`"
-      )
+    ),
+    framing: optional(
+      Schema.Literals(["length", "chunked"]),
+      "`length` announces the whole body in Content-Length; default `length`"
     )
   }),
   stall: fault("stall", "The server sends nothing more, and the connection stays open.", {
@@ -108,8 +100,8 @@ export const replyFaults = {
   }),
   body: fault("body", "Another body instead of the page.", {
     text: described(Schema.String, "the body"),
-    contentType: Schema.optionalKey(described(HeaderText, "its type; default `text/html`")),
-    status: Schema.optionalKey(described(Status, "default 200"))
+    contentType: optional(HeaderText, "its type; default `text/html`"),
+    status: optional(Status, "default 200")
   }),
   contentType: fault("contentType", "The page with another content type.", {
     value: described(HeaderText, "the type")
@@ -127,23 +119,21 @@ export const replyFaults = {
   etag: fault("etag", "An ETag of the body.", {}),
   redirect: fault("redirect", "A redirect to another address.", {
     location: described(HeaderText, "the address"),
-    status: Schema.optionalKey(described(Schema.Literals([301, 302, 303, 307, 308]), "default 302"))
+    status: optional(Schema.Literals([301, 302, 303, 307, 308]), "default 302")
   }),
   cursorExpires: fault("cursorExpires", "A cursor is refused after some time, or after some pages.", {
-    cursorMs: Schema.optionalKey(described(Millis, "milliseconds for which a cursor is valid")),
-    cursorPages: Schema.optionalKey(described(Count, "pages after which a listing's cursors are refused")),
-    status: Schema.optionalKey(described(Schema.Literals([400, 404, 410, 422]), "default 400"))
+    cursorMs: optional(Millis, "milliseconds for which a cursor is valid"),
+    cursorPages: optional(Count, "pages after which a listing's cursors are refused"),
+    status: optional(Schema.Literals([400, 404, 410, 422]), "default 400")
   }),
   envelope: fault("envelope", "A member of the page's envelope is not as documented.", {
     member: described(Schema.String, "`items`, `cursor`, `count`, or a new one"),
-    value: Schema.optionalKey(
-      described(
-        JsonText,
-        "its value as JSON text. Default: the member is removed, or keeps its value if `name` is given"
-      )
+    value: optional(
+      JsonText,
+      "its value as JSON text. Default: the member is removed, or keeps its value if `name` is given"
     ),
-    name: Schema.optionalKey(described(Schema.String, "its new name")),
-    duplicate: Schema.optionalKey(described(Schema.Boolean, "the original member stays as well"))
+    name: optional(Schema.String, "its new name"),
+    duplicate: optional(Schema.Boolean, "the original member stays as well")
   })
 }
 
@@ -164,8 +154,8 @@ export const listFaults = {
   }),
   emptyList: fault("emptyList", "An empty list instead of the records.", {}),
   ignoreFilter: fault("ignoreFilter", "Records that do not match the filters.", {
-    field: Schema.optionalKey(described(Schema.String, "the filter that is ignored; default all")),
-    share: Schema.optionalKey(described(Share, "the share of records that do not match; default all"))
+    field: optional(Schema.String, "the filter that is ignored; default all"),
+    share: optional(Share, "the share of records that do not match; default all")
   }),
   duplicate: fault("duplicate", "The last records of the previous page are repeated.", {
     records: described(Count, "the number of records")
@@ -174,8 +164,8 @@ export const listFaults = {
   reorder: fault("reorder", "The last record of a page and the first of the next page are swapped.", {}),
   field: fault("field", "A field of the records is not as documented.", {
     field: described(Schema.String, "its name"),
-    value: Schema.optionalKey(described(JsonText, "its value as JSON text. Default: the field is removed")),
-    share: Schema.optionalKey(described(Share, "the share of records; default all"))
+    value: optional(JsonText, "its value as JSON text. Default: the field is removed"),
+    share: optional(Share, "the share of records; default all")
   })
 }
 
