@@ -17,14 +17,9 @@ const isReady = ({ cluster }: Snapshot) => ({ problem, state }: SourceSnapshot):
   problem === null &&
   (state === "running" || state === "standby" || (state === "elsewhere" && cluster?.isHealthy === true))
 
-interface StaleList extends Pick<ListSnapshot, "list" | "ageSeconds" | "maxAgeSeconds"> {
-  readonly source: string
-  readonly why: string
-}
-
 const isWithoutRunner = ({ runner, state }: SourceSnapshot): boolean => state === "elsewhere" && runner === null
 
-const staleLists = ({ sources }: Snapshot): ReadonlyArray<StaleList> =>
+const staleLists = ({ sources }: Snapshot) =>
   sources.flatMap((source) =>
     source.lists.filter(({ isFresh }) => !isFresh).map((list) => ({
       source: source.name,
@@ -47,16 +42,10 @@ const whyStale = (source: SourceSnapshot, list: ListSnapshot): string => {
     : "no full scan has been complete since"
 }
 
-/** The last full scan held rows back. */
-interface HeldBackList {
-  readonly source: string
-  readonly list: string
-  readonly rows: number
-  readonly why: string
-}
-
-/** Rows held back do not make a list stale, because the next scan may return them. */
-const heldBackLists = ({ sources }: Snapshot): ReadonlyArray<HeldBackList> =>
+/**
+ * The lists whose last full scan held rows back. They do not make a list stale, because the next scan may return them.
+ */
+const heldBackLists = ({ sources }: Snapshot) =>
   sources.flatMap((source) =>
     source.lists.flatMap(({ completeScan, list }) => {
       const why = heldBackText(completeScan?.certificate)
@@ -69,37 +58,32 @@ const heldBackLists = ({ sources }: Snapshot): ReadonlyArray<HeldBackList> =>
 export const routes = HttpRouter.use((router) =>
   Effect.gen(function*() {
     const status = yield* Status
-    yield* router.add("GET", "/health/live", HttpServerResponse.jsonUnsafe({ live: true }))
-    yield* router.add(
-      "GET",
-      "/health/ready",
-      Effect.map(status.current, (snapshot) => {
-        // At the start, the sources are not known yet.
-        const ready = snapshot.sources.length > 0 && snapshot.sources.every(isReady(snapshot))
-        return HttpServerResponse.jsonUnsafe({ ready, ...snapshot }, { status: ready ? 200 : 503 })
-      })
-    )
-    yield* router.add(
-      "GET",
-      "/health/fresh",
-      Effect.map(status.current, (snapshot) => {
-        const stale = staleLists(snapshot)
-        const fresh = snapshot.sources.length > 0 && stale.length === 0
-        return HttpServerResponse.jsonUnsafe({ fresh, stale, heldBack: heldBackLists(snapshot) }, {
-          status: fresh ? 200 : 503
+    /** Adds a check. Its answer begins with whether all is well. At the start, the sources are not known yet. */
+    const add = (
+      name: string,
+      snapshots: Effect.Effect<Snapshot>,
+      check: (snapshot: Snapshot) => readonly [isWell: boolean, facts: object]
+    ) =>
+      router.add(
+        "GET",
+        `/health/${name}`,
+        Effect.map(snapshots, (snapshot) => {
+          const [isWell, facts] = check(snapshot)
+          const all = isWell && snapshot.sources.length > 0
+          return HttpServerResponse.jsonUnsafe({ [name]: all, ...facts }, { status: all ? 200 : 503 })
         })
-      })
-    )
-    yield* router.add(
-      "GET",
-      "/health/fleet",
-      Effect.map(status.fleet, (snapshot) => {
-        const stale = staleLists(snapshot)
-        const fleet = snapshot.sources.length > 0 && stale.length === 0
-        const withoutRunner = snapshot.sources.filter(isWithoutRunner).map(({ name }) => name)
-        const runners = Object.fromEntries(snapshot.sources.map(({ name, runner }) => [name, runner]))
-        return HttpServerResponse.jsonUnsafe({ fleet, stale, withoutRunner, runners }, { status: fleet ? 200 : 503 })
-      })
-    )
+      )
+    yield* router.add("GET", "/health/live", HttpServerResponse.jsonUnsafe({ live: true }))
+    yield* add("ready", status.current, (snapshot) => [snapshot.sources.every(isReady(snapshot)), snapshot])
+    yield* add("fresh", status.current, (snapshot) => {
+      const stale = staleLists(snapshot)
+      return [stale.length === 0, { stale, heldBack: heldBackLists(snapshot) }]
+    })
+    yield* add("fleet", status.fleet, (snapshot) => {
+      const stale = staleLists(snapshot)
+      const withoutRunner = snapshot.sources.filter(isWithoutRunner).map(({ name }) => name)
+      const runners = Object.fromEntries(snapshot.sources.map(({ name, runner }) => [name, runner]))
+      return [stale.length === 0, { stale, withoutRunner, runners }]
+    })
   })
 )
