@@ -2,7 +2,7 @@
 import { heldBackText } from "@payments/copy"
 import { counted, durationWords, grouped } from "@payments/program"
 import { type Html, html } from "@payments/program/html"
-import type { ListSnapshot, Snapshot, SourceSnapshot } from "../state/StatusSnapshot.ts"
+import { isWithoutRunner, type ListSnapshot, type Snapshot, type SourceSnapshot } from "../state/StatusSnapshot.ts"
 import { kindTitle, limitWords, secondsBetween, time } from "./Words.ts"
 
 /**
@@ -51,9 +51,9 @@ export const sourceState = ({ problem, runner, state }: SourceSnapshot): Verdict
 
 /** Everything that is wrong with a source itself, without its lists. */
 export const sourceFindings = (source: SourceSnapshot, at: string): ReadonlyArray<Finding> => {
-  const { isRateShared, problem, runner, state } = source
+  const { isRateShared, problem, state } = source
   const found: Array<Finding> = []
-  if (state === "elsewhere" && runner === null) {
+  if (isWithoutRunner(source)) {
     found.push({ tone: "warn", sentence: html`No live runner of the cluster is known to have this source.` })
   }
   if (problem !== null) {
@@ -152,8 +152,9 @@ export const summary = (snapshot: Snapshot): Verdict & { readonly more: string }
   const more = others.length === 0 ? "" : `${others.join(", ")}.`
   if (bad.length > 0) return { tone: "bad", word: joinWords(bad), more }
   if (sources.length === 0) return { tone: "idle", word: "No source is set up", more }
-  const abandoned = sources.some(({ runner, state }) => state === "elsewhere" && runner === null)
-  if (lists.length === 0) return { tone: abandoned ? "warn" : "idle", word: "This runner has no source", more }
+  if (lists.length === 0) {
+    return { tone: sources.some(isWithoutRunner) ? "warn" : "idle", word: "This runner has no source", more }
+  }
   const needsLook = sources.some((source) => sourceFindings(source, at).length > 0) ||
     lists.some((list) => listFindings(list, at).length > 0)
   const complete = lists.filter((list) => list.ageSeconds !== null).length
@@ -218,10 +219,7 @@ const phrases = ({ cluster, sources }: Snapshot) => {
         countSources(({ runner, state }) => state === "elsewhere" && runner !== null),
         (n) => `${counted(n, "source")} on other runners`
       ),
-      ...phrase(
-        countSources(({ runner, state }) => state === "elsewhere" && runner === null),
-        (n) => `${counted(n, "source")} without a runner`
-      )
+      ...phrase(countSources(isWithoutRunner), (n) => `${counted(n, "source")} without a runner`)
     ]
   }
 }

@@ -7,7 +7,7 @@ import { heldBackText } from "@payments/copy"
 import { Effect } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { Status } from "./Status.ts"
-import type { ListSnapshot, Snapshot, SourceSnapshot } from "./StatusSnapshot.ts"
+import { isWithoutRunner, type ListSnapshot, type Snapshot, type SourceSnapshot } from "./StatusSnapshot.ts"
 
 /**
  * Whether the destination is open. A standby is ready too, so that a rolling update can end the worker that has the
@@ -16,8 +16,6 @@ import type { ListSnapshot, Snapshot, SourceSnapshot } from "./StatusSnapshot.ts
 const isReady = ({ cluster }: Snapshot) => ({ problem, state }: SourceSnapshot): boolean =>
   problem === null &&
   (state === "running" || state === "standby" || (state === "elsewhere" && cluster?.isHealthy === true))
-
-const isWithoutRunner = ({ runner, state }: SourceSnapshot): boolean => state === "elsewhere" && runner === null
 
 const staleLists = ({ sources }: Snapshot) =>
   sources.flatMap((source) =>

@@ -52,6 +52,9 @@ export interface SourceSnapshot {
   readonly lists: ReadonlyArray<ListSnapshot>
 }
 
+/** Whether no live runner of the cluster is known to have the source. */
+export const isWithoutRunner = ({ runner, state }: SourceSnapshot): boolean => state === "elsewhere" && runner === null
+
 export type RunKind = "full" | "window" | "head"
 
 export interface ListSnapshot extends ListState {
