@@ -48,30 +48,26 @@ export const problemAnnotations = (error: PaymentsError | PaymentsConfigError | 
 /** Whether a text is a secret of the client. */
 export type IsSecret = PaymentsApi["Service"]["isSecret"]
 
-export const logEvent = (event: ScanEvent, isSecret: IsSecret): Effect.Effect<void> => {
-  const list = Lists.byName[event.list].label
+export const logEvent = (event: ScanEvent, isSecret: IsSecret): Effect.Effect<void> =>
+  Effect.annotateLogs(logOf(event, isSecret), { list: Lists.byName[event.list].label })
+
+const logOf = (event: ScanEvent, isSecret: IsSecret): Effect.Effect<void> => {
   switch (event._tag) {
     case "Begun":
-      if (event.kind !== "full") return Effect.annotateLogs(Effect.logDebug("pass begun"), { list, kind: event.kind })
-      return Effect.logInfo("scan begun").pipe(
-        Effect.annotateLogs({ list, start: event.start, records: event.progress.records })
-      )
+      if (event.kind !== "full") return Effect.annotateLogs(Effect.logDebug("pass begun"), { kind: event.kind })
+      return Effect.annotateLogs(Effect.logInfo("scan begun"), { start: event.start, records: event.progress.records })
     case "Filling":
-      return Effect.logInfo("filling columns").pipe(Effect.annotateLogs({ list, ...event.filling }))
+      return Effect.annotateLogs(Effect.logInfo("filling columns"), { ...event.filling })
     case "Committed":
-      return Effect.logDebug("page committed").pipe(
-        Effect.annotateLogs({ list, ...loggable(event.progress, isSecret) })
-      )
+      return Effect.annotateLogs(Effect.logDebug("page committed"), { ...loggable(event.progress, isSecret) })
     case "Waiting":
       return Effect.logWarning("scan waits").pipe(
-        Effect.annotateLogs({ list, ...problemAnnotations(event.error), waitMs: Duration.toMillis(event.wait) })
+        Effect.annotateLogs({ ...problemAnnotations(event.error), waitMs: Duration.toMillis(event.wait) })
       )
     case "Ended":
       return event.kind === "full" ? logOutcome(event.outcome, isSecret) : logPass(event.outcome)
     case "Restarted":
-      return Effect.logWarning("scan restarted: the service no longer accepts its cursor").pipe(
-        Effect.annotateLogs({ list })
-      )
+      return Effect.logWarning("scan restarted: the service no longer accepts its cursor")
   }
 }
 
@@ -82,18 +78,17 @@ const loggable = <Progress extends ScanProgress>(progress: Progress, isSecret: I
 })
 
 const logOutcome = (outcome: ScanOutcome, isSecret: IsSecret): Effect.Effect<void> => {
-  const { list, result } = outcome
-  const { label } = Lists.byName[list]
+  const { result } = outcome
   if (Result.isFailure(result)) {
     return Effect.logError("scan failed").pipe(
-      Effect.annotateLogs({ list: label, ...problemAnnotations(result.failure), exitCode: outcomeExitCode(outcome) })
+      Effect.annotateLogs({ ...problemAnnotations(result.failure), exitCode: outcomeExitCode(outcome) })
     )
   }
   return Effect.forEach(
     result.success,
     ({ elapsed, list: _list, part: _part, ...scan }) =>
       Effect.logInfo("scan complete").pipe(
-        Effect.annotateLogs({ list: label, ...loggable(scan, isSecret), elapsedMs: Duration.toMillis(elapsed) })
+        Effect.annotateLogs({ ...loggable(scan, isSecret), elapsedMs: Duration.toMillis(elapsed) })
       ),
     { discard: true }
   )
@@ -101,21 +96,15 @@ const logOutcome = (outcome: ScanOutcome, isSecret: IsSecret): Effect.Effect<voi
 
 /** Logs the end of a pass. One that found nothing new is a debug message, because passes may run every few seconds. */
 const logPass = (outcome: PassOutcome): Effect.Effect<void> => {
-  const { kind, list, result } = outcome
-  const { label } = Lists.byName[list]
+  const { kind, result } = outcome
   if (Result.isFailure(result)) {
     return Effect.logWarning("pass failed").pipe(
-      Effect.annotateLogs({
-        list: label,
-        kind,
-        ...problemAnnotations(result.failure),
-        exitCode: outcomeExitCode(outcome)
-      })
+      Effect.annotateLogs({ kind, ...problemAnnotations(result.failure), exitCode: outcomeExitCode(outcome) })
     )
   }
   const { elapsed, list: _list, ...pass } = result.success
   const isQuiet = pass.inserted + pass.updated + pass.returned === 0
   return Effect.logWithLevel(isQuiet ? "Debug" : "Info")("pass complete").pipe(
-    Effect.annotateLogs({ list: label, ...pass, elapsedMs: Duration.toMillis(elapsed) })
+    Effect.annotateLogs({ ...pass, elapsedMs: Duration.toMillis(elapsed) })
   )
 }
