@@ -4,6 +4,7 @@
  * accepted, and does not check it. Each function reads a character a constant number of times at most, so time and
  * memory are linear in the length of the text.
  */
+import { exactNumber, isNumber } from "./ExactNumber.ts"
 
 const backslash = 0x5c, closeBrace = 0x7d, closeBracket = 0x5d, minus = 0x2d, plus = 0x2b, point = 0x2e
 export const quote = 0x22, colon = 0x3a, comma = 0x2c, openBracket = 0x5b, openBrace = 0x7b
@@ -329,7 +330,7 @@ const hasRounded = (text: string, character: string, isInNumber: (at: number) =>
     if (before !== colon && !isSpace(before)) continue
     if (numberEnd - start > longestNumber) return true
     const source = text.slice(start, numberEnd)
-    if (Number.isInteger(Number(source)) && !isExactInteger(source)) return true
+    if (Number.isInteger(Number(source)) && isNumber(source) && !isExactInteger(source)) return true
   }
   return false
 }
@@ -353,13 +354,5 @@ export const hasEscapedName = (text: string): boolean => {
 }
 
 /** Whether a number's text is exactly equal to a safe integer: `1e2` and `1.0` are, `1e16` is not. */
-export const isExactInteger = (source: string): boolean => {
-  if (source.length > longestNumber) return false
-  const [, whole = "", fraction = "", exponent = "0"] = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(source) ?? []
-  const digits = (whole + fraction).replace(/^0+/, "")
-  const significant = digits.replace(/0+$/, "")
-  const power = Number(exponent) - fraction.length + (digits.length - significant.length)
-  if (significant === "") return true
-  if (power < 0 || significant.length + power > 16) return false
-  return Number(significant + "0".repeat(power)) <= Number.MAX_SAFE_INTEGER
-}
+export const isExactInteger = (source: string): boolean =>
+  source.length <= longestNumber && Number.isInteger(exactNumber(source))
