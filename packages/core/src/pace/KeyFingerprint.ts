@@ -3,7 +3,7 @@
  * salt of each caller makes the fingerprints of different callers incomparable. 32 bits are too few to identify a key:
  * one in 2^32 guessed keys has the same fingerprint.
  */
-import { Redacted } from "effect"
+import { Function, Redacted } from "effect"
 
 /** The key of a layer that sends no requests. It has no fingerprint. */
 export const noKey = Redacted.make("test")
@@ -14,23 +14,17 @@ const bits = 32
 /** Derives the fingerprint for a salt, in hex, or undefined for {@link noKey}. */
 type KeyFingerprint = (salt: string) => Promise<string | undefined>
 
-const functions = new WeakMap<Redacted.Redacted<string>, KeyFingerprint>()
-
 /** Returns a function from a salt to the fingerprint of `key`: the same function for the same key, so that callers can compare it. */
-export const keyFingerprintOf = (key: Redacted.Redacted<string>): KeyFingerprint => {
-  const existing = functions.get(key)
-  if (existing !== undefined) return existing
+export const keyFingerprintOf = Function.memoize((key: Redacted.Redacted<string>): KeyFingerprint => {
   /** Each fingerprint is derived once. */
   const bySalt = new Map<string, Promise<string>>()
-  const fingerprintOf: KeyFingerprint = async (salt) => {
+  return async (salt) => {
     if (key === noKey) return undefined
     const fingerprint = bySalt.get(salt) ?? derive(Redacted.value(key), salt)
     bySalt.set(salt, fingerprint)
     return await fingerprint
   }
-  functions.set(key, fingerprintOf)
-  return fingerprintOf
-}
+})
 
 const utf8 = new TextEncoder()
 

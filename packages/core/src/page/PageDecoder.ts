@@ -1,7 +1,7 @@
 /**
  * Decodes an answer into a page: checks status, envelope (§2.5), records (§2) and filters (§4). Its functions are pure.
  */
-import { Duration, Redacted, Result, Schema, SchemaIssue } from "effect"
+import { Duration, Function, Redacted, Result, Schema, SchemaIssue } from "effect"
 import { Headers } from "effect/http"
 import type { TimeLimit } from "../http/Deadline.ts"
 import type { PageRequest, RawAnswer } from "../http/PageRequest.ts"
@@ -247,16 +247,12 @@ export const recordProblem = (list: AnyList, text: string): RecordProblem | unde
   return check.matches(record) ? check.amountProblem(text) : check.schemaProblem(record)
 }
 
-const checks = new Map<AnyList, Check>()
-
-const checkOf = (list: AnyList): Check => {
-  const known = checks.get(list)
-  if (known !== undefined) return known
+const checkOf = Function.memoize((list: AnyList): Check => {
   // The check does not depend on the type of the record.
   const schema: Schema.Codec<unknown> = list.record
   const decode = Schema.decodeUnknownResult(schema)
   const amounts = amountFields(list)
-  const check: Check = {
+  return {
     amounts,
     matches: recordCheck(list.record),
     schemaProblem: (record) => {
@@ -269,9 +265,7 @@ const checkOf = (list: AnyList): Check => {
       return path === undefined ? undefined : { path, expected: "expected an integer that parsing does not change" }
     }
   }
-  checks.set(list, check)
-  return check
-}
+})
 
 const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
 
