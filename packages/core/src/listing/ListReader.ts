@@ -8,7 +8,7 @@ import type { PaymentsConfig } from "../config/PaymentsConfig.ts"
 import { makeTimeLimit, type TimeLimit } from "../http/Deadline.ts"
 import type { PageRequest } from "../http/PageRequest.ts"
 import { BeforePage } from "../model/BeforePage.ts"
-import type { ListOperation, ListOptions } from "../model/ListOperation.ts"
+import type { BadRecordOption, ListOperation, StreamQuery } from "../model/ListOperation.ts"
 import type * as Lists from "../model/Lists.ts"
 import type { Page, PageRecord } from "../model/Page.ts"
 import { PaginationFault, type PaymentsError } from "../model/PaymentsError.ts"
@@ -21,10 +21,7 @@ import { toRequest } from "./RequestQuery.ts"
 import { inSpan } from "./RequestTelemetry.ts"
 
 /** All fields of queries for pages and for records. */
-type AnyQuery<Filters> = Filters & ListOptions & {
-  readonly onBadRecord?: "fail" | "quarantine" | undefined
-  readonly maxRecords?: number | undefined
-}
+type AnyQuery<Filters> = StreamQuery<Filters> & BadRecordOption
 
 /** What the operation of a list uses. */
 interface Reading<Record, Filters> {

@@ -5,6 +5,7 @@
 import type { PaymentsConfig } from "../config/PaymentsConfig.ts"
 import type { PageRequest } from "../http/PageRequest.ts"
 import { PaginationFault, type PaymentsError } from "../model/PaymentsError.ts"
+import { isJsonObject } from "../page/JsonParse.ts"
 import { paymentsErrorOf } from "./Client.ts"
 import { makeFingerprints } from "./CursorFingerprint.ts"
 
@@ -52,6 +53,4 @@ export const makeProgressGuard = (
 
 /** The records have not been checked yet, so the id may have any type. */
 const idOf = (record: unknown): string | undefined =>
-  typeof record === "object" && record !== null && "id" in record && typeof record.id === "string"
-    ? record.id
-    : undefined
+  isJsonObject(record) && typeof record["id"] === "string" ? record["id"] : undefined

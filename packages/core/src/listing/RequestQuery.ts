@@ -1,10 +1,11 @@
 /** Checks a query and builds its request. */
 import { Effect, Redacted, Schema } from "effect"
 import type { PageRequest } from "../http/PageRequest.ts"
-import type { BadRecordOption, ListOptions } from "../model/ListOperation.ts"
+import type { BadRecordOption, StreamQuery } from "../model/ListOperation.ts"
 import * as Lists from "../model/Lists.ts"
 import { InvalidRequest, PaymentsError } from "../model/PaymentsError.ts"
 import { PositionData } from "../model/Position.ts"
+import { isJsonObject } from "../page/JsonParse.ts"
 
 /** The fields of a query that are not filters. */
 const options = new Set(["limit", "position", "onBadRecord", "prefetch", "maxRecords"])
@@ -12,14 +13,16 @@ const options = new Set(["limit", "position", "onBadRecord", "prefetch", "maxRec
 /** Returns the request of a query. Fails with `InvalidRequest` if the query is wrong; sends nothing. */
 export const toRequest = (
   list: Lists.AnyList,
-  query: ListOptions & BadRecordOption & { readonly maxRecords?: number | undefined },
+  query: StreamQuery<unknown> & BadRecordOption,
   unchecked: ReadonlyArray<string>,
   kind: "pages" | "records"
 ): Effect.Effect<PageRequest, PaymentsError> => {
   const refuse = (problem: string) => Effect.fail(invalidQuery(list.name, problem))
-  if (!isQuery(query)) return refuse("a query must be an object of filters and options.")
+  // The types require an object, but plain JavaScript can pass any value.
+  const given: unknown = query
+  if (!isJsonObject(given)) return refuse("a query must be an object of filters and options.")
   const filters: { [field: string]: string } = {}
-  for (const [field, value] of Object.entries(query)) {
+  for (const [field, value] of Object.entries(given)) {
     if (value === undefined || options.has(field)) continue
     if (field === "signal") return refuse("signal must be an AbortSignal, and is only for the promise API.")
     if (!Object.hasOwn(list.filters, field)) {
@@ -75,8 +78,5 @@ export const invalidQuery = (list: Lists.ListName, problem: string): PaymentsErr
     body: undefined,
     position: undefined
   })
-
-/** The types require an object, but plain JavaScript can pass any value. */
-const isQuery = (query: unknown): boolean => typeof query === "object" && query !== null && !Array.isArray(query)
 
 const isText = (value: unknown): value is string => typeof value === "string" && value !== ""
