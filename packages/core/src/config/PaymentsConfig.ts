@@ -240,30 +240,24 @@ const check = (settings: Settings, keys: { readonly key: ReadKey; readonly invoi
     if ("problem" in result) problems.push({ setting, problem: result.problem })
     return "problem" in result ? undefined : result.value
   }
-  const baseUrl = checked("PAYMENTS_BASE_URL", checkAddress(settings.PAYMENTS_BASE_URL))
+  type TextSetting = Exclude<keyof Settings, `${string}_API_KEY${string}`>
+  const read = <A>(setting: TextSetting, checkText: (text: string | undefined) => Checked<A>) =>
+    checked(setting, checkText(settings[setting]))
+  const baseUrl = read("PAYMENTS_BASE_URL", checkAddress)
   const apiKey = keys && checked(
     keys.key.setting,
     keys.key.result ?? { problem: "PAYMENTS_API_KEY_FILE" in settings ? neither : "is not set" }
   )
   const invoicesBaseUrl = isSet(settings.PAYMENTS_INVOICES_BASE_URL)
-    ? checked("PAYMENTS_INVOICES_BASE_URL", checkAddress(settings.PAYMENTS_INVOICES_BASE_URL))
+    ? read("PAYMENTS_INVOICES_BASE_URL", checkAddress)
     : baseUrl
   const ownInvoicesKey = keys?.invoicesKey.result
   const invoicesApiKey = keys && ownInvoicesKey ? checked(keys.invoicesKey.setting, ownInvoicesKey) : apiKey
-  const invoiceParameters = checked(
-    "PAYMENTS_INVOICE_PARAMS",
-    checkParameters(settings.PAYMENTS_INVOICE_PARAMS ?? "")
-  )
-  const maxRequestsPerSecond = checked(
-    "PAYMENTS_MAX_REQUESTS_PER_SECOND",
-    checkRate(settings.PAYMENTS_MAX_REQUESTS_PER_SECOND)
-  )
-  const uncheckedFilters = checked(
-    "PAYMENTS_UNCHECKED_FILTERS",
-    checkFilters(settings.PAYMENTS_UNCHECKED_FILTERS ?? "")
-  )
-  const traceHeaders = checked("PAYMENTS_TRACE_HEADERS", checkSwitch(settings.PAYMENTS_TRACE_HEADERS))
-  for (const name of proxyVariables) checked(name, checkProxy(settings[name]))
+  const invoiceParameters = read("PAYMENTS_INVOICE_PARAMS", checkParameters)
+  const maxRequestsPerSecond = read("PAYMENTS_MAX_REQUESTS_PER_SECOND", checkRate)
+  const uncheckedFilters = read("PAYMENTS_UNCHECKED_FILTERS", checkFilters)
+  const traceHeaders = read("PAYMENTS_TRACE_HEADERS", checkSwitch)
+  for (const name of proxyVariables) read(name, checkProxy)
   if (
     problems.length > 0 || keys === undefined || baseUrl === undefined || invoicesBaseUrl === undefined ||
     apiKey === undefined || invoicesApiKey === undefined || invoiceParameters === undefined ||
@@ -342,7 +336,7 @@ const checkAddress = (text: string | undefined): Checked<URL> => {
  */
 const isLoopback = (host: string): boolean => ["localhost", "127.0.0.1", "[::1]"].includes(host)
 
-const checkParameters = (text: string): Checked<InvoiceParameters> => {
+const checkParameters = (text = ""): Checked<InvoiceParameters> => {
   const parsed = parseInvoiceParameters(text)
   return Result.isSuccess(parsed) ? { value: parsed.success } : { problem: parsed.failure }
 }
@@ -355,7 +349,7 @@ const checkRate = (text: string | undefined): Checked<number | undefined> => {
     : { problem: "must be a number above 0, such as 10 or 0.5" }
 }
 
-const checkFilters = (text: string): Checked<PaymentsConfig["Service"]["uncheckedFilters"]> => {
+const checkFilters = (text = ""): Checked<PaymentsConfig["Service"]["uncheckedFilters"]> => {
   const known = all.flatMap((list) => Object.keys(list.filters).map((field) => ({ list: list.name, field })))
   const found: { [Name in ListName]?: Array<string> } = {}
   for (const name of text.split(",").map((part) => part.trim()).filter((part) => part !== "")) {
