@@ -19,14 +19,18 @@ export interface ListingHistory {
   current: ReadonlyArray<string>
 }
 
-/** One request that a fault applies to. */
-export interface FaultContext {
+/** A request, and when it came. */
+export interface InjectedRequest {
   readonly list: ListName
   readonly request: ListRequest
   readonly now: number
   /** The query string of the request, without the question mark. */
   readonly query: string
   readonly key: string
+}
+
+/** One request that a fault applies to. */
+export interface FaultContext extends InjectedRequest {
   readonly history: ListingHistory
   /** The token buckets of the fault, by a hash of the key. The key itself is not stored. */
   readonly buckets: BoundedMap<number, { readonly tokens: number; readonly at: number }>

@@ -1,21 +1,12 @@
 /** Selects the faults of each request, and keeps the history that they depend on. */
-import type { ListName } from "../model/Lists.ts"
 import { type BoundedMap, makeBoundedMap } from "./BoundedMap.ts"
 import { type Fault, listFaults, type replyFaults } from "./Fault.ts"
-import type { FaultContext, ListingHistory } from "./FaultContext.ts"
+import type { FaultContext, InjectedRequest, ListingHistory } from "./FaultContext.ts"
 import { followingDetours, listBehaviours } from "./ListFaults.ts"
-import type { ListPage, ListRequest, ListServer } from "./ListServer.ts"
+import type { ListPage, ListServer } from "./ListServer.ts"
 import type { Reply } from "./Reply.ts"
 import { replyBehaviours } from "./ReplyFaults.ts"
 import { fraction, hash32 } from "./SeededRandom.ts"
-
-export interface InjectedRequest {
-  readonly list: ListName
-  readonly request: ListRequest
-  readonly now: number
-  readonly query: string
-  readonly key: string
-}
 
 /** The reply to a request, and the names of the faults that were applied. */
 export interface Injected {

@@ -98,20 +98,15 @@ export const errorBody = (shape: NonNullable<FaultOf<"status">["shape"]>, status
   const detail = `cannot answer ${query}`
   // These statuses have no body (RFC 9110 §15.3.5, §15.3.6, §15.4.5).
   if ([204, 205, 304].includes(status)) return { status, headers: {}, body: "" }
-  switch (shape) {
-    case "code":
-      return json(JSON.stringify({ code, message: detail }), status)
-    case "nested":
-      return json(JSON.stringify({ error: { code, message: detail } }), status)
-    case "list":
-      return json(JSON.stringify({ errors: [{ code, detail }] }), status)
-    case "problem":
-      return {
-        status,
-        headers: { "content-type": "application/problem+json" },
-        body: JSON.stringify({ type: "about:blank", title: code, status, detail })
-      }
-    case "text":
-      return { status, headers: { "content-type": "text/plain" }, body: detail }
-  }
+  return {
+    code: json(JSON.stringify({ code, message: detail }), status),
+    nested: json(JSON.stringify({ error: { code, message: detail } }), status),
+    list: json(JSON.stringify({ errors: [{ code, detail }] }), status),
+    problem: {
+      status,
+      headers: { "content-type": "application/problem+json" },
+      body: JSON.stringify({ type: "about:blank", title: code, status, detail })
+    },
+    text: { status, headers: { "content-type": "text/plain" }, body: detail }
+  }[shape]
 }
