@@ -1,6 +1,7 @@
 /** The input of a fault: the request and the history of its listing. */
 import type { ListName } from "../model/Lists.ts"
 import type { BoundedMap } from "./BoundedMap.ts"
+import type { Fault, FaultOf } from "./Fault.ts"
 import type { ListRequest } from "./ListServer.ts"
 
 /** The history of a listing, which is identified by its key, list, filters and limit. */
@@ -36,4 +37,9 @@ export interface FaultContext extends InjectedRequest {
   readonly buckets: BoundedMap<number, { readonly tokens: number; readonly at: number }>
   /** Returns a random number from [0, 1). For the n-th repetition of a request it is the same in every run. */
   readonly chance: (index: number) => number
+}
+
+/** What each fault does: it wraps what answers a request. */
+export type Behaviours<Name extends Fault["fault"], Answering, Wrapped = Answering> = {
+  readonly [Each in Name]: (fault: FaultOf<Each>, context: FaultContext) => (answering: Answering) => Wrapped
 }

@@ -1,7 +1,7 @@
 /** Selects the faults of each request, and keeps the history that they depend on. */
 import { type BoundedMap, makeBoundedMap } from "./BoundedMap.ts"
-import { type Fault, listFaults, type replyFaults } from "./Fault.ts"
-import type { FaultContext, InjectedRequest, ListingHistory } from "./FaultContext.ts"
+import { type Fault, listFaults } from "./Fault.ts"
+import type { Behaviours, FaultContext, InjectedRequest, ListingHistory } from "./FaultContext.ts"
 import { followingDetours, listBehaviours } from "./ListFaults.ts"
 import type { ListPage, ListServer } from "./ListServer.ts"
 import type { Reply } from "./Reply.ts"
@@ -75,8 +75,8 @@ export const makeInjector = (faults: ReadonlyArray<Fault>, seed: number, since: 
         buckets: state.buckets,
         chance: (place) => fraction(seed, index, incoming.query, visit, place)
       }
-      if (isListFault(fault)) listServer = applyListFault(fault, context)(listServer)
-      else answer = surround(applyReplyFault(fault, context), answer)
+      if (isListFault(fault)) listServer = apply(listBehaviours, fault, context)(listServer)
+      else answer = surround(apply(replyBehaviours, fault, context), answer)
     }
     return { reply: answer(), applied }
   }
@@ -85,20 +85,16 @@ export const makeInjector = (faults: ReadonlyArray<Fault>, seed: number, since: 
 const surround = (change: (answer: () => Reply) => Reply, answer: () => Reply) => () => change(answer)
 
 type ListFault = Extract<Fault, { readonly fault: keyof typeof listFaults }>
-type ReplyFault = Extract<Fault, { readonly fault: keyof typeof replyFaults }>
 
 const isListFault = (fault: Fault): fault is ListFault => Object.hasOwn(listFaults, fault.fault)
 
 /** The cast is sound: each behaviour takes the fault of its own name. TypeScript cannot express that for a union. */
-const applyListFault = (fault: ListFault, context: FaultContext): (server: ListServer) => ListServer =>
-  (listBehaviours[fault.fault] as (fault: ListFault, context: FaultContext) => (server: ListServer) => ListServer)(
-    fault,
-    context
-  )
-
-/** The cast is sound for the same reason as in {@link applyListFault}. */
-const applyReplyFault = (fault: ReplyFault, context: FaultContext): (answer: () => Reply) => Reply =>
-  (replyBehaviours[fault.fault] as (fault: ReplyFault, context: FaultContext) => (answer: () => Reply) => Reply)(
+const apply = <Name extends Fault["fault"], Answering, Wrapped>(
+  behaviours: Behaviours<Name, Answering, Wrapped>,
+  fault: Fault & { readonly fault: Name },
+  context: FaultContext
+): (answering: Answering) => Wrapped =>
+  (behaviours[fault.fault] as (fault: Fault, context: FaultContext) => (answering: Answering) => Wrapped)(
     fault,
     context
   )

@@ -5,16 +5,9 @@
 import { Option, Result, Schema } from "effect"
 import { Base64Url } from "effect/encoding"
 import { membersOf } from "../page/JsonText.ts"
-import type { FaultOf, listFaults } from "./Fault.ts"
-import type { FaultContext, ListingHistory } from "./FaultContext.ts"
+import type { listFaults } from "./Fault.ts"
+import type { Behaviours, ListingHistory } from "./FaultContext.ts"
 import type { ListPage, ListRequest, ListServer } from "./ListServer.ts"
-
-type Behaviours = {
-  readonly [Name in keyof typeof listFaults]: (
-    fault: FaultOf<Name>,
-    context: FaultContext
-  ) => (server: ListServer) => ListServer
-}
 
 /** Wraps a server so that `change` is applied to its pages. */
 const onPage =
@@ -32,7 +25,7 @@ const pageOf = (items: ReadonlyArray<string>, next: string | null): ListPage => 
   count: items.length
 })
 
-export const listBehaviours: Behaviours = {
+export const listBehaviours: Behaviours<keyof typeof listFaults, ListServer> = {
   cursorCycle: ({ length }, { history }) =>
     onPage((page) => {
       if (history.requested.length < length) return page

@@ -2,18 +2,11 @@
 import { byName } from "../model/Lists.ts"
 import { membersOf } from "../page/JsonText.ts"
 import type { FaultOf, replyFaults } from "./Fault.ts"
-import type { FaultContext } from "./FaultContext.ts"
+import type { Behaviours } from "./FaultContext.ts"
 import { json, type Reply } from "./Reply.ts"
 import { hash32 } from "./SeededRandom.ts"
 
-type Behaviours = {
-  readonly [Name in keyof typeof replyFaults]: (
-    fault: FaultOf<Name>,
-    context: FaultContext
-  ) => (answer: () => Reply) => Reply
-}
-
-export const replyBehaviours: Behaviours = {
+export const replyBehaviours: Behaviours<keyof typeof replyFaults, () => Reply, Reply> = {
   latency: ({ jitterMs = 0, ms }, { chance }) => (answer) => {
     const reply = answer()
     return { ...reply, delayMs: (reply.delayMs ?? 0) + ms + chance(0) * jitterMs }
