@@ -67,14 +67,8 @@ const freeLarge = ({ buffer }: Uint8Array): void => {
   if (buffer.byteLength >= largeBody && buffer instanceof ArrayBuffer) buffer.transfer(0)
 }
 
-const toAnswer = (
-  { bytes, headers, status }: TunedReadAnswer
-): Effect.Effect<RawAnswer, Reason> => {
-  const text = decodeUtf8(bytes, headers["content-encoding"])
-  return Result.isSuccess(text)
-    ? Effect.succeed({ status, headers, text: text.success })
-    : Effect.fail(text.failure)
-}
+const toAnswer = ({ bytes, headers, status }: TunedReadAnswer): Effect.Effect<RawAnswer, Reason> =>
+  Effect.fromResult(Result.map(decodeUtf8(bytes, headers["content-encoding"]), (text) => ({ status, headers, text })))
 
 const parametersOf = (
   config: PaymentsConfig["Service"],
