@@ -105,18 +105,6 @@ const define = <Item, Filters>(
   }
 ): ListEntry<Item, Filters> => entry
 
-const payoutRequestFilters = {
-  /** The reference given on creation. */
-  reference: { type: "text", description: "only records with this reference" },
-  /** Identifier of the customer. */
-  customerId: { type: "text", description: "only records of this customer" },
-  /** Identifier of the payout target. */
-  payoutTargetId: { type: "text", description: "only payouts to this target" }
-} as const
-
-/** Filters of payout requests (§4.1). An absent field does not filter. */
-export interface PayoutRequestFilters extends FilterValues<typeof payoutRequestFilters> {}
-
 const payinSourceFilters = {
   /** The reference given on creation. */
   reference: { type: "text", description: "only records with this reference" },
@@ -126,6 +114,15 @@ const payinSourceFilters = {
 
 /** Filters of payin sources (§4.2). An absent field does not filter. */
 export interface PayinSourceFilters extends FilterValues<typeof payinSourceFilters> {}
+
+const payoutRequestFilters = {
+  ...payinSourceFilters,
+  /** Identifier of the payout target. */
+  payoutTargetId: { type: "text", description: "only payouts to this target" }
+} as const
+
+/** Filters of payout requests (§4.1). An absent field does not filter. */
+export interface PayoutRequestFilters extends FilterValues<typeof payoutRequestFilters> {}
 
 const invoiceFilters = {
   /** Reference of the invoice. */
