@@ -2,8 +2,8 @@
  * Recognizes a connection pooler that does not keep a session on one connection to the server. Runners hold advisory
  * locks, which belong to such a connection. Behind such a pooler nobody knows who holds them.
  */
-import { SinkError } from "@payments/copy"
-import type { PostgresSettings, PostgresUrl, Session } from "@payments/copy/postgres"
+import { SinkError, SinkReason } from "@payments/copy"
+import { openSession, type PostgresSettings, type PostgresUrl, type Session, settingsOf } from "@payments/copy/postgres"
 import { type CommandExit, usage } from "@payments/program"
 import { Duration, Effect, Fiber, Option, type Scope } from "effect"
 import { randomUUID } from "node:crypto"
@@ -24,11 +24,8 @@ const totalTimeout = Duration.seconds(15)
 const attempts = 20
 
 /** Returns how the pooler before the server shares connections, or undefined if each session keeps its own. */
-export const findPooling = Effect.fnUntraced(function*(
-  settings: PostgresSettings
-): Effect.fn.Return<Pooling | undefined, SinkError> {
-  const { openSession, Unavailable } = yield* Effect.promise(() => import("@payments/copy/postgres"))
-  return yield* Effect.gen(function*() {
+export const findPooling = Effect.fnUntraced(
+  function*(settings: PostgresSettings): Effect.fn.Return<Pooling | undefined, SinkError, Scope.Scope> {
     const open = openSession(settings)
     const first = yield* open
     const mark = randomUUID()
@@ -42,21 +39,20 @@ export const findPooling = Effect.fnUntraced(function*(
       if (found !== undefined) return found
     }
     return undefined
-  }).pipe(
-    Effect.scoped,
-    // A pool in session mode may have no connection left for the second session.
-    Effect.timeoutOrElse({
+  },
+  Effect.scoped,
+  // A pool in session mode may have no connection left for the second session.
+  (effect, { location }) =>
+    Effect.timeoutOrElse(effect, {
       duration: totalTimeout,
-      orElse: () => new SinkError({ location: settings.location, reason: new Unavailable({ code: "no answer" }) })
+      orElse: () => new SinkError({ location, reason: new SinkReason.Unavailable({ code: "no answer" }) })
     })
-  )
-})
+)
 
 /** Fails if a pooler does not keep each session on its own connection. */
 export const refusePooler = Effect.fnUntraced(function*(
   url: PostgresUrl
 ): Effect.fn.Return<void, SinkError | CommandExit> {
-  const { settingsOf } = yield* Effect.promise(() => import("@payments/copy/postgres"))
   const settings = yield* settingsOf(url)
   const pooling = yield* findPooling(settings)
   if (pooling === undefined) return
