@@ -3,26 +3,24 @@
  * cluster.
  */
 import { printable } from "@payments/copy"
-import { print, requireOutput, terminalWidth, textFlag, usage } from "@payments/program"
+import { allSettings, print, requireOutput, settingFlag, terminalWidth, usage } from "@payments/program"
 import { type ClusterFlags, clusterOf, type LoadedSources, loadSources } from "@payments/program/sources"
 import { Effect, Result } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { Fleet, SourceRunner } from "../cluster/Runners.ts"
 
-export const runnersCommand = (config: ReturnType<typeof textFlag>, noReloads: Effect.Effect<void>) =>
+export const runnersCommand = (config: ReturnType<typeof settingFlag>, noReloads: Effect.Effect<void>) =>
   Command.make(
     "runners",
     {
       config,
-      cluster: textFlag(
-        "cluster",
-        "URL",
-        "the PostgreSQL database of the cluster; default: that of the sources file (PAYMENTS_CLUSTER)"
+      cluster: settingFlag(
+        allSettings.cluster.url,
+        "the PostgreSQL database of the cluster; default: that of the sources file"
       ),
-      clusterPrefix: textFlag(
-        "cluster-prefix",
-        "NAME",
-        "the beginning of the names of its tables; default payments (PAYMENTS_CLUSTER_PREFIX)"
+      clusterPrefix: settingFlag(
+        allSettings.cluster.prefix,
+        "the beginning of the names of its tables; default payments"
       ),
       format: Flag.Literals("format", ["table", "json"]).pipe(
         Flag.withDescription("tables for people, or one JSON object"),
