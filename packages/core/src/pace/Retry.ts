@@ -1,5 +1,5 @@
 /** Runs the retries that {@link decide} allows, and keeps the retry budget of a client. */
-import { Duration, Effect, Random, Schedule } from "effect"
+import { Cause, Duration, Effect, Random, Schedule } from "effect"
 import type { PaymentsError } from "../model/PaymentsError.ts"
 import { decide, type RetryDecision, type RetryPolicy } from "./RetryPolicy.ts"
 
@@ -17,23 +17,14 @@ export const schedule = (
   policy: RetryPolicy,
   tokens: RetryTokens,
   spending: RetrySpending
-): Schedule.Schedule<number, PaymentsError> => {
-  let decision: RetryDecision = { retry: false }
-  return Schedule.spaced(Duration.zero).pipe(
-    Schedule.setInputType<PaymentsError>(),
-    Schedule.while(({ attempt, input }) => {
-      decision = decide(policy, input.reason, attempt, tokens.left)
-      if (decision.retry) {
-        tokens.left -= decision.cost
-        spending.spent += decision.cost
-      }
-      return decision.retry
-    }),
-    Schedule.modifyDelay(() =>
-      decision.retry ? Effect.tap(randomDelay(decision), logWait) : Effect.succeed(Duration.zero)
-    )
-  )
-}
+): Schedule.Schedule<number, PaymentsError> =>
+  Schedule.fromStepWithMetadata(Effect.succeed(({ attempt, input }: Schedule.InputMetadata<PaymentsError>) => {
+    const decision = decide(policy, input.reason, attempt, tokens.left)
+    if (!decision.retry) return Cause.done(attempt)
+    tokens.left -= decision.cost
+    spending.spent += decision.cost
+    return Effect.map(Effect.tap(randomDelay(decision), logWait), (wait) => [attempt, wait] as const)
+  }))
 
 const randomDelay = ({ floor, spread }: Extract<RetryDecision, { readonly retry: true }>) =>
   Effect.map(Random.next, (fraction) => Duration.sum(floor, Duration.times(spread, fraction)))
