@@ -138,10 +138,10 @@ const beats = (
 const claimName = Effect.fnUntraced(function*(
   registration: Runners.Registration
 ): Effect.fn.Return<void, SinkError | CommandExit> {
-  const { own, prefix, query } = registration
+  const { own } = registration
   let first: string | undefined
   while (!(yield* Runners.register(registration))) {
-    const other = yield* Runners.processOf(query, prefix, own.runner)
+    const other = yield* Runners.processOf(registration)
     if (other === undefined) continue
     if (first !== undefined && other.seenAt !== first) {
       return yield* usage(

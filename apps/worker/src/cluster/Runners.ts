@@ -112,11 +112,9 @@ export const register = (
     )
   )
 
-/** Returns the process that has a name, and when it last noted that it is alive. */
+/** Returns the process that has the runner's name, and when it last noted that it is alive. */
 export const processOf = (
-  query: Query,
-  prefix: string,
-  runner: string
+  { own: { runner }, prefix, query }: Registration
 ): Effect.Effect<{ readonly process: string; readonly seenAt: string } | undefined, SinkError> =>
   Effect.map(
     query(`SELECT process, seen_at::text FROM ${processes(prefix)} WHERE runner = $1`, [runner]),

@@ -107,7 +107,7 @@ export const runOnce = Effect.fnUntraced(
 /** How long the line at the start waits for destinations that do not answer. */
 const startTimeout = "3 seconds"
 
-/** Logs one line when every source has opened its destination or failed to. */
+/** Logs one line when every source has opened its destination or failed to. The function that it returns notes that. */
 const startLine = Effect.fnUntraced(
   function*({ concurrency, file, sources }: LoadedSources) {
     const { current } = yield* Status
@@ -142,13 +142,11 @@ const startLine = Effect.fnUntraced(
       }),
       Effect.forkScoped
     )
-    return {
-      note: (source: Source, state: Found) =>
-        Effect.sync(() => {
-          if (!found.has(source.name)) found.set(source.name, state)
-          if (found.size >= sources.length) isComplete.openUnsafe()
-        })
-    }
+    return (source: Source, state: Found) =>
+      Effect.sync(() => {
+        if (!found.has(source.name)) found.set(source.name, state)
+        if (found.size >= sources.length) isComplete.openUnsafe()
+      })
   }
 )
 
@@ -194,7 +192,7 @@ export const runForever = Effect.fnUntraced(
     yield* Effect.addFinalizer(() =>
       Effect.all([placement.close, FiberMap.clear(fibers)], { concurrency: "unbounded", discard: true })
     )
-    const start = yield* startLine(set)
+    const noteStart = yield* startLine(set)
     const run = (source: LoadedSource) => {
       const running = runSource({
         source,
@@ -203,7 +201,7 @@ export const runForever = Effect.fnUntraced(
         places,
         isStrict,
         stallAfter: options.stallAfter,
-        onStart: (found) => start.note(source, found),
+        onStart: (found) => noteStart(source, found),
         metrics
       })
       return Effect.andThen(
