@@ -20,7 +20,7 @@ import type { Schedule } from "@payments/program/sources"
 import { DateTime, Duration, Effect, Option, Result } from "effect"
 import { type IsSecret, logEvent } from "../state/Log.ts"
 import { listAfter, problemOf, type Status, updateList } from "../state/Status.ts"
-import type { ListState, RunKind } from "../state/StatusSnapshot.ts"
+import { kindWords, type ListState, type RunKind } from "../state/StatusSnapshot.ts"
 import { afterCheck, afterEvent, ended, type ListRuns, progressed, started, stepBegan, stepEnded } from "./ListRuns.ts"
 import type { Place } from "./Places.ts"
 import { retryWait, type Start, startedAt, startNow, untilNext, waitAsRequested } from "./Schedule.ts"
@@ -39,12 +39,6 @@ export interface ListOptions extends Pick<SourceOptions<never>, "source" | "plac
 
 /** How long a full scan may commit no page. */
 const defaultStall = Duration.minutes(10)
-
-const spanNames: { readonly [kind in RunKind]: string } = {
-  full: "full scan",
-  window: "window pass",
-  head: "head pass"
-}
 
 /** Exists while the destination is open. */
 interface Loop extends ListOptions {
@@ -153,7 +147,7 @@ const perform = <A>(loop: Loop, kind: RunKind, run: Effect.Effect<A, PaymentsErr
         loop.held.set(kind, place)
         return run
       }).pipe(
-        Effect.withSpan(spanNames[kind], { attributes: { source: loop.source.name, list: loop.label } }),
+        Effect.withSpan(kindWords[kind], { attributes: { source: loop.source.name, list: loop.label } }),
         Effect.ensuring(Effect.sync(() => {
           loop.held.delete(kind)
           loop.runs = ended(loop.runs, kind)

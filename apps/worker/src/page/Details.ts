@@ -5,7 +5,7 @@ import { type Content, type Html, html } from "@payments/program/html"
 import type { ListSnapshot, SourceSnapshot } from "../state/StatusSnapshot.ts"
 import { freshness } from "./Diagnosis.ts"
 import { badge, bar } from "./Parts.ts"
-import { dayWords, kindTitle, listTitle, secondsBetween, time } from "./Words.ts"
+import { dayWords, kindTitle, listTitle, scheduled, secondsBetween, time } from "./Words.ts"
 
 /** The heading of a source's details, with the consumers of its changes. */
 export const sourceDetails = ({ lists, name }: SourceSnapshot, isOneOfSeveral: boolean, at: string): Html => {
@@ -191,10 +191,7 @@ const runs = (list: ListSnapshot, at: string): Html =>
           counted(list.progress.records, "record")
         } on ${counted(list.progress.pages, "page")}`
     ],
-    ...(["full", "window", "head"] as const).flatMap((kind) => {
-      const iso = list.next[kind]
-      return iso === null ? [] : [[`Next ${kindTitle[kind].toLowerCase()}`, time(iso, at)] as const]
-    }),
+    ...scheduled(list).map(({ iso, kind }) => [`Next ${kindTitle[kind].toLowerCase()}`, time(iso, at)] as const),
     // This worker shows its own scan as progress. What it has read about it before is older.
     ...(list.running === null || list.running === undefined || list.holdsLock ? [] : [
       [

@@ -20,7 +20,7 @@ import {
 } from "./Diagnosis.ts"
 import type { Container, Fragment } from "./Message.ts"
 import { badge, bar, icon } from "./Parts.ts"
-import { kindTitle, limitWords, listTitle, time } from "./Words.ts"
+import { kindTitle, limitWords, listTitle, scheduled, time } from "./Words.ts"
 
 /** A view shows details only for this many sources. The details of others are one link away. */
 const detailedSources = 3
@@ -177,12 +177,7 @@ const progress = ({ expected, kind, records, waiting }: Progress, at: string): H
 }
 
 const next = (list: ListSnapshot, at: string): Html => {
-  const soonest = (["full", "window", "head"] as const)
-    .flatMap((kind) => {
-      const iso = list.next[kind]
-      return iso === null ? [] : [{ kind, iso }]
-    })
-    .toSorted((a, b) => Date.parse(a.iso) - Date.parse(b.iso))[0]
+  const soonest = scheduled(list).toSorted((a, b) => Date.parse(a.iso) - Date.parse(b.iso))[0]
   return soonest === undefined
     ? html`<span class="note">–</span>`
     : html`<span class="note">${kindTitle[soonest.kind]} <span class="limit">${time(soonest.iso, at)}</span></span>`

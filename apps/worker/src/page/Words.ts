@@ -1,7 +1,8 @@
 /** Numbers, times and terms as the page shows them. */
 import { durationWords } from "@payments/program"
 import { type Html, html } from "@payments/program/html"
-import type { RunKind } from "../state/StatusSnapshot.ts"
+import { Record } from "effect"
+import { kindWords, type ListSnapshot, type RunKind } from "../state/StatusSnapshot.ts"
 
 /** The duration of a setting, exact below 1 min. */
 export const limitWords = (seconds: number): string => seconds < 60 ? `${seconds} s` : durationWords(seconds)
@@ -31,8 +32,8 @@ export const listTitle = (list: string): string => {
   return words.charAt(0).toUpperCase() + words.slice(1)
 }
 
-export const kindTitle: { readonly [kind in RunKind]: string } = {
-  full: "Full scan",
-  window: "Window pass",
-  head: "Head pass"
-}
+export const kindTitle: { readonly [kind in RunKind]: string } = Record.map(kindWords, listTitle)
+
+/** The next runs that are scheduled. */
+export const scheduled = ({ next }: ListSnapshot) =>
+  Record.keys(kindWords).flatMap((kind) => next[kind] === null ? [] : [{ kind, iso: next[kind] }])

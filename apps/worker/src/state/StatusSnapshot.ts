@@ -55,7 +55,10 @@ export interface SourceSnapshot {
 /** Whether no live runner of the cluster is known to have the source. */
 export const isWithoutRunner = ({ runner, state }: SourceSnapshot): boolean => state === "elsewhere" && runner === null
 
-export type RunKind = "full" | "window" | "head"
+/** The kinds of runs, in words. */
+export const kindWords = { full: "full scan", window: "window pass", head: "head pass" }
+
+export type RunKind = keyof typeof kindWords
 
 export interface ListSnapshot extends ListState {
   /** The time since the start of the last complete full scan; null before the first. */
