@@ -34,16 +34,23 @@ export interface Layout {
   /** `id` first. */
   readonly columns: ReadonlyArray<Column>
   readonly amounts: ReadonlyArray<Column>
+  /** The indexes of the columns with kinds and states. */
+  readonly kinds: ReadonlyArray<number>
+  /** The documented members of a record. */
+  readonly members: ReadonlySet<string>
   /** Returns the paths of a record's undocumented fields. A path that does not look like a name is replaced by `(other)`. */
   readonly undocumentedIn: (record: unknown) => ReadonlyArray<string>
 }
 
 export const layoutOf = Function.memoize((list: Lists.AnyList): Layout => {
   const columns = columnsOf(list)
+  const kinds = new Set(Lists.kindFields(list))
   return {
     table: tableOf(list),
     columns,
     amounts: columns.filter(({ kind }) => kind === "integer"),
+    kinds: columns.flatMap(({ path }, index) => kinds.has(path.join(".")) ? [index] : []),
+    members: new Set(columns.map(({ path: [member] }) => member)),
     undocumentedIn: undocumentedFields(columns)
   }
 })

@@ -7,6 +7,7 @@ import { membersOf, parseText } from "@payments/core"
 import * as crypto from "node:crypto"
 import type { BatchRecord } from "../port/Sink.ts"
 import { amountsOf, type Cell, cellsOf, type Layout, withoutRoundedAmounts } from "./Columns.ts"
+import { ContentCounts } from "./Contents.ts"
 import type { RowSet } from "./RowSet.ts"
 import { RunningTotals, type ScanTotals } from "./ScanTotals.ts"
 
@@ -124,6 +125,7 @@ interface PlanState {
   readonly reappeared: Set<number>
   readonly changes: Array<Change>
   readonly quarantined: Array<Quarantined>
+  readonly contents: ContentCounts
   nextRow: number
   replaced: number
 }
@@ -139,6 +141,7 @@ export const plan = (input: PlanInput): Plan => {
     reappeared: new Set(),
     changes: [],
     quarantined: [],
+    contents: new ContentCounts(input.layout),
     nextRow: input.nextRow,
     replaced: totals.replaced
   }
@@ -149,7 +152,7 @@ export const plan = (input: PlanInput): Plan => {
     reappeared: [...state.reappeared],
     changes,
     quarantined,
-    totals: { ...totals, counts, sums, digest, replaced }
+    totals: { ...totals, counts, sums, digest, replaced, contents: state.contents.into(totals.contents) }
   }
 }
 
@@ -212,6 +215,7 @@ const planRow = (state: PlanState, record: RecordWithId, row: StoredRow, text: s
       changes.push({ kind: row.missing ? "returned" : "update", id, fields, before: text, after: record.text })
     }
     planWrite(state, record, row.row)
+    state.contents.addUpdate(fields, text, record.text)
     changed.set(id, { row: row.row, hash: record.hash, text: record.text, missing: false })
     return
   }
@@ -230,6 +234,7 @@ const planWrite = (state: PlanState, { hash, id, problem, text }: RecordWithId, 
   const value = problem === undefined ? parseText(text) : withoutRoundedAmounts(layout, parseText(text), text)
   const { cells, replaced } = cellsOf(layout, value, [text, hash, row])
   state.replaced += replaced
+  state.contents.addRow(cells)
   writes.set(row, { row, id, cells, raw: text, hash, isNew: !stored.has(id) })
 }
 

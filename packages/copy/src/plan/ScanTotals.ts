@@ -7,6 +7,7 @@ import type { Certificate } from "../port/Certificate.ts"
 import { Counts } from "../port/Counts.ts"
 import { type Batch, Damaged, type ScanProgress, SinkError } from "../port/Sink.ts"
 import type { Column } from "./Columns.ts"
+import { Contents, noContents } from "./Contents.ts"
 
 export const ScanTotals = Schema.Struct({
   counts: Counts,
@@ -17,7 +18,9 @@ export const ScanTotals = Schema.Struct({
   /** The number of records with each undocumented field, by its path. A path that does not look like a name is `(other)`. */
   undocumented: Schema.Record(Schema.String, Schema.Int),
   /** The number of texts in which characters were replaced because a typed column cannot store them. `raw` is exact. */
-  replaced: Schema.Int
+  replaced: Schema.Int,
+  /** What the records look like. Versions before 0.1.0 have not stored it. */
+  contents: Contents.pipe(Schema.withDecodingDefaultKey(Effect.succeed(noContents)))
 })
 export interface ScanTotals extends Schema.Schema.Type<typeof ScanTotals> {}
 
@@ -36,7 +39,8 @@ export const none: ScanTotals = {
   sums: {},
   digest: 0n,
   undocumented: {},
-  replaced: 0
+  replaced: 0,
+  contents: noContents
 }
 
 const Json = Schema.fromJsonString(ScanTotals)
@@ -88,8 +92,8 @@ export const withPages = (totals: ScanTotals, batch: Pick<Batch, "pages" | "undo
 })
 
 /** What a scan finds in addition to its totals, most of it at its end. */
-export type Findings = Pick<ScanProgress, "missing" | "heldBack" | "behindHead">
-export const noFindings: Findings = { missing: 0, heldBack: 0, behindHead: 0 }
+export type Findings = Pick<ScanProgress, "missing" | "heldBack" | "behindHead" | "drift">
+export const noFindings: Findings = { missing: 0, heldBack: 0, behindHead: 0, drift: [] }
 
 export const progressOf = (
   { counts, replaced, undocumented }: ScanTotals,

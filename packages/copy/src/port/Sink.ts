@@ -10,6 +10,7 @@ import { Context, Data, type Effect, type Scope } from "effect"
 import { fieldsText } from "../text/FieldNames.ts"
 import { printable } from "../text/Printable.ts"
 import type { Counts } from "./Counts.ts"
+import type { Drift } from "./Drift.ts"
 import type { ListFreshness, Overview } from "./ListFreshness.ts"
 
 /** A record of a batch. */
@@ -114,6 +115,8 @@ export interface ScanProgress extends Counts {
   readonly undocumented: { readonly [path: string]: number }
   /** Texts in which characters were replaced, because not every database can store them. `raw` has the exact text. */
   readonly replaced: number
+  /** What the new and changed records have that no earlier record of the list had. Empty until two scans are complete. */
+  readonly drift: ReadonlyArray<Drift>
 }
 
 /**

@@ -6,7 +6,15 @@ import { type Lists, Monotonic, PaymentsApi, type PaymentsError, type Position }
 import { Duration, Effect, type Scope, Struct } from "effect"
 import * as ScanTotals from "../plan/ScanTotals.ts"
 import type { Counts } from "../port/Counts.ts"
-import { type Part, type PassKind, type ScanRequest, type Session, Sink, type SinkError } from "../port/Sink.ts"
+import {
+  type Part,
+  type PassKind,
+  type ScanProgress,
+  type ScanRequest,
+  type Session,
+  Sink,
+  type SinkError
+} from "../port/Sink.ts"
 import { openPersonal } from "../rule/OpenPersonal.ts"
 import type { PersonalRule } from "../rule/Rule.ts"
 import { type PageBatch, pageReader } from "./PageBatch.ts"
@@ -19,7 +27,7 @@ const passCounts = ["pages", "records", "inserted", "updated", "returned", "quar
 const noCounts = Struct.pick(ScanTotals.none.counts, passCounts)
 
 /** A pass that has read all its pages. */
-export interface PassSummary extends Pick<Counts, typeof passCounts[number]> {
+export interface PassSummary extends Pick<Counts, typeof passCounts[number]>, Pick<ScanProgress, "drift"> {
   readonly kind: PassKind
   readonly list: Lists.ListName
   /** Repeated requests. */
@@ -107,7 +115,7 @@ const runPass = Effect.fn("Export.pass")(function*(
   const api = yield* PaymentsApi
   const sink = yield* Sink
   const { inspect, location, passes } = sink
-  const emptyPass = { kind, list: list.name, ...noCounts, retries: 0, elapsed: Duration.zero }
+  const emptyPass = { kind, list: list.name, ...noCounts, drift: [], retries: 0, elapsed: Duration.zero }
   if (passes === undefined || inspect === undefined) return emptyPass
   const personal = yield* openPersonal({ location, personal: inspect.personal }, rule)
   const session = yield* passes.begin(list, kind, { ...request, personal: personal.binding })
@@ -142,5 +150,5 @@ const runPass = Effect.fn("Export.pass")(function*(
   yield* pass.end
   forgetCommits(source, name, kind)
   const elapsed = Duration.millis((yield* Monotonic.millis) - startedAt)
-  return { kind, list: name, ...Struct.pick(yield* session.progress, passCounts), retries, elapsed }
+  return { kind, list: name, ...Struct.pick(yield* session.progress, [...passCounts, "drift"]), retries, elapsed }
 }, Effect.scoped)

@@ -1,6 +1,7 @@
 /** Chooses the next scan: the last one if it can be resumed, otherwise a new one. */
 import { type Lists, Position } from "@payments/core"
 import { Effect, Option, Schema } from "effect"
+import { type Contents, noContents } from "../plan/Contents.ts"
 import type { PlanInput } from "../plan/Plan.ts"
 import { RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
@@ -24,6 +25,8 @@ export interface OpenScan {
   readonly emitChanges: PlanInput["emitChanges"]
   /** {@inheritDoc Opening.whole} When the scan was opened. */
   readonly whole: Opening["whole"]
+  /** What that scan has stored of the records. */
+  readonly known: Contents
 }
 
 export const partOf = ({ part }: ScanRequest): string =>
@@ -78,6 +81,7 @@ export const nextScan = Effect.fnUntraced(function*(
 ): Effect.fn.Return<NextScan, SinkError> {
   const requested = requestText(request)
   const [last] = scans
+  const known = whole === undefined ? noContents : (yield* ScanTotals.ofScan(store, whole)).contents
   const wasComplete = scans.some(({ state }) => state === "complete")
   // A record is new only if the whole list, or this part of it, was read completely before.
   const emitChanges = { inserts: wasComplete || whole !== undefined, updates: anyComplete }
@@ -88,7 +92,7 @@ export const nextScan = Effect.fnUntraced(function*(
     const start = resumeAt === undefined ? startAfter(scans, false) : "resumed"
     const seen = new RowSet(yield* store.seen([last.scan]))
     const totals = yield* ScanTotals.ofScan(store, last)
-    return { ...last, start, resumeAt, totals, seen, emitChanges, whole }
+    return { ...last, start, resumeAt, totals, seen, emitChanges, whole, known }
   }
   return {
     scan: undefined,
@@ -96,10 +100,11 @@ export const nextScan = Effect.fnUntraced(function*(
     firstRow: nextRows.get(list.label) ?? 0,
     start: startAfter(scans, overtaken),
     resumeAt: undefined,
-    totals: ScanTotals.none,
+    totals: { ...ScanTotals.none, contents: known },
     seen: new RowSet(),
     emitChanges,
-    whole
+    whole,
+    known
   }
 })
 

@@ -1,5 +1,6 @@
 /** What a sink knows about a list while it is open, and what the full scans and passes of the list share. */
 import { type Effect, Semaphore } from "effect"
+import { type Contents, merged, noContents } from "../plan/Contents.ts"
 import { RowSet } from "../plan/RowSet.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { Opening } from "../store/Store.ts"
@@ -36,6 +37,8 @@ export class OpenList {
    * the rows below. A head pass that fails leaves it unchanged: it may have written records, but not the next older ones.
    */
   headRows: number | undefined
+  /** What passes have found in addition to what the last complete full scan has stored. */
+  #contents: Contents = noContents
   /** What passes have read since the last full scan was opened. */
   #passRows: PassRows = { scan: 0, rows: new RowSet(), hasRecordWithoutId: false }
   /** What passes have read before, since the last complete full scan began. */
@@ -52,6 +55,16 @@ export class OpenList {
   /** The next full scan needs only what passes have read since this one began. */
   completeFullScan(scan: number): void {
     this.#earlierPassRows = this.#earlierPassRows.filter((earlier) => earlier.scan >= scan)
+  }
+
+  /** Returns what is known of the records. `stored` is what the last complete full scan has stored; an erasure empties it. */
+  knownContents(stored: Contents): Contents {
+    if (Object.keys(stored).length === 0) this.#contents = noContents
+    return merged(stored, this.#contents)
+  }
+
+  noteContents(contents: Contents): void {
+    this.#contents = merged(this.#contents, contents)
   }
 
   noteReadByPass(rows: ReadonlyArray<number>, hasRecordWithoutId: boolean): void {

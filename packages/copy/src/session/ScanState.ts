@@ -83,7 +83,11 @@ export const restarted = (state: ScanState): ScanState => {
   const { inserted, returned, updated } = state.totals.counts
   return {
     ...state,
-    totals: { ...ScanTotals.none, counts: { ...ScanTotals.none.counts, inserted, returned, updated } },
+    totals: {
+      ...ScanTotals.none,
+      contents: state.totals.contents,
+      counts: { ...ScanTotals.none.counts, inserted, returned, updated }
+    },
     hasPassedHeadEnd: false,
     checkpoint: undefined,
     // If the next commit fails, nothing may flush the pending batches: the totals do not include them.

@@ -4,6 +4,7 @@
  */
 import { Effect } from "effect"
 import { layoutOf } from "../plan/Columns.ts"
+import { driftOf, noContents } from "../plan/Contents.ts"
 import { amountsOfText, type Plan, plan, type RowWrite } from "../plan/Plan.ts"
 import { RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
@@ -30,6 +31,7 @@ export const makePass = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Session, SinkError> {
   const { list, shared, store } = context
   const isLoaded = complete !== undefined
+  const before = shared.knownContents(isLoaded ? (yield* ScanTotals.ofScan(store, complete)).contents : noContents)
   // Before its first head pass, a process only knows the rows that existed when the last full scan began, and those it inserted.
   if (isLoaded) {
     shared.headRows ??= complete.firstRow + (yield* ScanTotals.ofScan(store, complete)).counts.inserted
@@ -44,7 +46,7 @@ export const makePass = Effect.fnUntraced(function*(
     scan: undefined,
     planInput: planInputOf(context, { inserts: isLoaded, updates: isLoaded }, new RowSet()),
     state: {
-      totals: ScanTotals.none,
+      totals: { ...ScanTotals.none, contents: before },
       claim: undefined,
       lastRows: new Set(),
       isQuiet: false,
@@ -53,7 +55,10 @@ export const makePass = Effect.fnUntraced(function*(
     write: (slice) => writeSlice(pass, slice),
     abandon: () => {}
   }
-  const progress = () => ScanTotals.progressOf(pass.state.totals)
+  const progress = () => {
+    const { totals } = pass.state
+    return ScanTotals.progressOf(totals, { ...ScanTotals.noFindings, drift: driftOf(before, totals.contents) })
+  }
   return {
     scan: 0,
     start: "afterComplete",
@@ -122,6 +127,7 @@ const writeSlice = Effect.fnUntraced(function*(
     isQuiet: state.isQuiet && isUnchanged && rows.every((row) => row < pass.headRows),
     rowsEnd: slice.nextRow + planned.writes.filter(({ isNew }) => isNew).length
   }
+  shared.noteContents(totals.contents)
   shared.noteReadByPass(rows, totals.counts.withoutId > counts.withoutId)
   return true
 })
@@ -154,7 +160,15 @@ const write = Effect.fnUntraced(function*(
       now: yield* timestamp,
       plan: planned,
       owner: state.claim,
-      pass: { scan, kind, request: requestText(request), startedAt, firstRow, totals: ScanTotals.toJson(totals) },
+      pass: {
+        scan,
+        kind,
+        request: requestText(request),
+        startedAt,
+        firstRow,
+        totals: ScanTotals.toJson(totals),
+        counts: totals.counts
+      },
       correction
     }),
     Effect.sync(() => correction === undefined ? undefined : full?.invalidate())

@@ -1,5 +1,6 @@
 /** An open scan of a SQL destination: reads what {@link ScanState} needs, and writes what it decides, in transactions. */
 import { type Duration, Effect } from "effect"
+import { afterScan, driftOf, merged } from "../plan/Contents.ts"
 import { type Plan, plan } from "../plan/Plan.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
 import type { Session, SinkError } from "../port/Sink.ts"
@@ -118,7 +119,8 @@ const commitPlan = Effect.fnUntraced(function*(
   const now = yield* timestamp
   if (checkpoint !== null) return (yield* write(scan, { plan: planned, checkpoint, now })) === "whole"
   const { end, heldBack } = yield* concludeScan({ ...scan, totals: scan.state.totals, now })
-  scan.state = { ...scan.state, findings: { ...scan.state.findings, missing: end.missing.length, heldBack } }
+  const findings = { ...scan.state.findings, missing: end.missing.length, heldBack }
+  scan.state = scan.isFull ? withContents(scan, findings) : { ...scan.state, findings }
   const committed = yield* write(scan, { plan: planned, checkpoint: undefined, now, end })
   if (committed === "rowsRemoved") return yield* rowsRemoved(scan)
   if (committed === "outdated") return false
@@ -126,6 +128,20 @@ const commitPlan = Effect.fnUntraced(function*(
   if (scan.isFull) scan.shared.completeFullScan(scan.opened.scan)
   return true
 })
+
+/** Compares what the scan has found with what was known before it, and adds what passes have found meanwhile. */
+const withContents = (
+  { opened, shared, state }: RunningScan,
+  findings: ScanTotals.Findings
+): ScanState.ScanState => {
+  const before = shared.knownContents(opened.known)
+  const contents = afterScan(merged(state.totals.contents, before))
+  return {
+    ...state,
+    totals: { ...state.totals, contents },
+    findings: { ...findings, drift: driftOf(before, contents) }
+  }
+}
 
 const write = (scan: RunningScan, commit: Pick<Commit, "plan" | "checkpoint" | "now" | "end" | "restart">) =>
   Effect.suspend(() => {
@@ -141,6 +157,7 @@ const write = (scan: RunningScan, commit: Pick<Commit, "plan" | "checkpoint" | "
         source,
         personal,
         totals,
+        counts: state.totals.counts,
         seen: seen.changed(),
         owner: state.claim,
         ...commit

@@ -48,7 +48,7 @@ export const write = Effect.fnUntraced(function*(
   { bound, generation }: Start,
   commit: Commit
 ): Effect.fn.Return<Counted<Committed>, SinkError> {
-  const { checkpoint, end, list, now, owner, plan, restart = false, scan, seen, totals } = commit
+  const { checkpoint, end, list, now, owner, plan, restart = false, scan, seen } = commit
   yield* bind(db, bound, commit)
   if (!(yield* reappearedRowsExist(db, list, plan))) return outdated
   if (owner !== undefined) yield* bindOwner(db, owner)
@@ -62,7 +62,7 @@ export const write = Effect.fnUntraced(function*(
         ${pieces.values(sql`${scan}, ${pieces.cells(["piece", "bits"])}`)}
         ON CONFLICT (scan, piece) DO UPDATE SET bits = excluded.bits`
     },
-    sql`UPDATE ${schema}.scans SET ${totalsSet(totals)}, checkpoint = ${
+    sql`UPDATE ${schema}.scans SET ${totalsSet(commit)}, checkpoint = ${
       checkpoint ?? null
     } WHERE scan = ${scan} RETURNING scan`
   )
@@ -145,7 +145,7 @@ export const writePass = Effect.fnUntraced(function*(
   yield* together(db, planned(db, { list, plan, scan, now, generation }))
   if (plan.writes.length + plan.reappeared.length > 0) yield* incrementRevision(db, list)
   yield* db.run(
-    sql`UPDATE ${schema}.scans SET ${totalsSet(totals)}, ended_at = ${
+    sql`UPDATE ${schema}.scans SET ${totalsSet(pass)}, ended_at = ${
       time(now)
     }, last_change = ${lastChange} WHERE scan = ${scan}`
   )
@@ -196,13 +196,8 @@ const insertScan = (db: Sql, scan: StoredScan): Effect.Effect<number, SinkError>
     ([row]) => readNumber(row, "scan")
   )
 
-const totalsSet = (totals: string): Statement => {
-  const { counts: { pages, records } }: { readonly counts: { readonly pages: number; readonly records: number } } = JSON
-    .parse(
-      totals
-    )
-  return sql`totals = ${json(totals)}, pages = ${pages}, records = ${records}`
-}
+const totalsSet = ({ counts: { pages, records }, totals }: Pick<Commit, "totals" | "counts">): Statement =>
+  sql`totals = ${json(totals)}, pages = ${pages}, records = ${records}`
 
 /** Statements by name. Those without rows to write, or undefined, do not run. */
 type Writes = { readonly [name: string]: Statement | undefined }

@@ -345,10 +345,10 @@ const scansOver = (
       db.run(
         sql`UPDATE ${schema}.scans SET totals = ${
           either(
-            "json_set(totals, '$.digest', '0', '$.undocumented', json('{}'))",
-            `(totals::jsonb || '{"digest":"0","undocumented":{}}')::json`
+            "json_set(totals, '$.digest', '0', '$.undocumented', json('{}'), '$.contents', json('{}'))",
+            `(totals::jsonb || '{"digest":"0","undocumented":{},"contents":{}}')::json`
           )
-        } WHERE list = ${list.label} AND state <> 'running' AND (totals ->> 'digest' <> '0' OR totals ->> 'undocumented' <> '{}')`
+        } WHERE list = ${list.label} AND state <> 'running' AND (totals ->> 'digest' <> '0' OR totals ->> 'undocumented' <> '{}' OR totals ->> 'contents' <> '{}')`
       ),
       db.run(
         sql`UPDATE ${schema}.scans SET certificate = ${

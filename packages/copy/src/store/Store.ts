@@ -7,6 +7,7 @@ import type { Effect, Scope } from "effect"
 import type { Cell, Column, RecordedColumn } from "../plan/Columns.ts"
 import type { Plan, Quarantined, RowLookup, StoredRow } from "../plan/Plan.ts"
 import type { Piece, RowSet } from "../plan/RowSet.ts"
+import type { Counts } from "../port/Counts.ts"
 import type {
   ChangeRange,
   GenerationReason,
@@ -58,6 +59,8 @@ export interface Commit {
   readonly now: string
   readonly plan: Omit<Plan, "totals">
   readonly totals: string
+  /** The counts of the totals. */
+  readonly counts: Pick<Counts, "pages" | "records">
   readonly checkpoint: string | undefined
   /** The changed pieces of the set of seen rows. */
   readonly seen: ReadonlyArray<Piece>
@@ -79,7 +82,7 @@ export interface Commit {
 /** One transaction of a pass. */
 export interface PassCommit extends Pick<Commit, "list" | "source" | "personal" | "now" | "plan" | "owner"> {
   /** The stored pass. Its first transaction stores it as a complete scan, and returns its number. */
-  readonly pass: Pick<ScanRow, "request" | "startedAt" | "firstRow" | "totals"> & {
+  readonly pass: Pick<ScanRow, "request" | "startedAt" | "firstRow" | "totals"> & Pick<Commit, "counts"> & {
     readonly scan: number | undefined
     readonly kind: PassKind
   }

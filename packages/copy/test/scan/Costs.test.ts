@@ -65,9 +65,9 @@ describe("a record of an export", () => {
       const folder = yield* temporaryFolder
       const file = join(folder, "payments.db")
       // Parsed as part of its page, and again where its row is written: that costs less than to copy its cells there.
-      assert.deepStrictEqual(yield* costsOf(file), { parses: 2.01, hashes: 1 })
-      // An unchanged record is only compared by its hash.
-      assert.deepStrictEqual(yield* costsOf(file), { parses: 1, hashes: 1 })
+      assert.deepStrictEqual(yield* costsOf(file), { parses: 2, hashes: 1 })
+      // An unchanged record is only compared by its hash. Each scan also parses the totals of the scan before, once.
+      assert.deepStrictEqual(yield* costsOf(file), { parses: 1.01, hashes: 1 })
       const personal: PersonalRule = { ...keepAll, preset: "omit", fields: { description: "keep" } }
       const other = join(folder, "rule.db")
       // The rule removes 6 % of each text.

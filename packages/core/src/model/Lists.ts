@@ -297,6 +297,17 @@ export const fieldPaths = (list: AnyList): ReadonlyArray<string> => [
 export const personalFields = (list: AnyList): ReadonlyArray<string> =>
   fieldMeanings(list).filter(({ identifies }) => identifies === "person").map(({ path }) => path.join("."))
 
+/**
+ * Returns the paths of a list's fields with kinds and states, such as `status` and `payoutTargetDetails.type`: text that
+ * identifies nobody, and is no date.
+ */
+export const kindFields = (list: AnyList): ReadonlyArray<string> => {
+  const dates = dateFields(list)
+  return fieldMeanings(list).filter(({ identifies, kind, path }) =>
+    identifies === "nobody" && kind === "text" && !Object.hasOwn(dates, path[0])
+  ).map(({ path }) => path.join("."))
+}
+
 const propertiesOf = (ast: SchemaAST.AST): ReadonlyArray<readonly [string, SchemaAST.AST]> =>
   ast._tag === "Objects"
     ? ast.propertySignatures.map(({ name, type }) => [
