@@ -2,6 +2,7 @@
 import {
   describeGeneration,
   Destination,
+  driftWithoutSecrets,
   generationSince,
   namesForLogs,
   namesForTerminal,
@@ -363,7 +364,12 @@ const withoutSecretNames = Effect.fnUntraced(function*(outcomes: ReadonlyArray<S
     ...outcome,
     result: Result.map(
       outcome.result,
-      (scans) => scans.map((scan) => ({ ...scan, undocumented: publicNames(scan.undocumented, isSecret) }))
+      (scans) =>
+        scans.map((scan) => ({
+          ...scan,
+          drift: driftWithoutSecrets(scan.drift, isSecret),
+          undocumented: publicNames(scan.undocumented, isSecret)
+        }))
     )
   }))
 })

@@ -54,6 +54,7 @@ const figuresOf = (scans: ReadonlyArray<ScanSummary>, isStored: boolean) => {
     pages: total(({ pages }) => pages),
     retries: total(({ retries }) => retries),
     seconds: Math.max(0, ...scans.map(({ elapsed }) => Duration.toSeconds(elapsed))),
+    drift: scans.flatMap(({ drift }) => drift),
     undocumented: Object.fromEntries(undocumentedIn(scans))
   }
 }

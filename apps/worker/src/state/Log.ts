@@ -2,6 +2,8 @@
  * What the worker logs, as JSON lines or as text for people. No line has a key, a cursor, a filter value or a record.
  */
 import {
+  type Drift,
+  driftWithoutSecrets,
   namesForLogs,
   type PassOutcome,
   printable,
@@ -58,21 +60,24 @@ const logOf = (event: ScanEvent, isSecret: IsSecret): Effect.Effect<void> => {
       return Effect.annotateLogs(Effect.logInfo("scan begun"), { start: event.start, records: event.progress.records })
     case "Filling":
       return Effect.annotateLogs(Effect.logInfo("filling columns"), { ...event.filling })
-    case "Committed":
-      return Effect.annotateLogs(Effect.logDebug("page committed"), { ...loggable(event.progress, isSecret) })
+    case "Committed": {
+      // The end of the run says what is new.
+      const { drift: _drift, ...progress } = event.progress
+      return Effect.annotateLogs(Effect.logDebug("page committed"), loggable(progress, isSecret))
+    }
     case "Waiting":
       return Effect.logWarning("scan waits").pipe(
         Effect.annotateLogs({ ...problemAnnotations(event.error), waitMs: Duration.toMillis(event.wait) })
       )
     case "Ended":
-      return event.kind === "full" ? logOutcome(event.outcome, isSecret) : logPass(event.outcome)
+      return event.kind === "full" ? logOutcome(event.outcome, isSecret) : logPass(event.outcome, isSecret)
     case "Restarted":
       return Effect.logWarning("scan restarted: the service no longer accepts its cursor")
   }
 }
 
 /** The progress of a scan for the log, without field names that could be values. */
-const loggable = <Progress extends ScanProgress>(progress: Progress, isSecret: IsSecret): Progress => ({
+const loggable = <Progress extends Omit<ScanProgress, "drift">>(progress: Progress, isSecret: IsSecret) => ({
   ...progress,
   undocumented: namesForLogs(progress.undocumented, isSecret)
 })
@@ -86,25 +91,36 @@ const logOutcome = (outcome: ScanOutcome, isSecret: IsSecret): Effect.Effect<voi
   }
   return Effect.forEach(
     result.success,
-    ({ elapsed, list: _list, part: _part, ...scan }) =>
-      Effect.logInfo("scan complete").pipe(
-        Effect.annotateLogs({ ...loggable(scan, isSecret), elapsedMs: Duration.toMillis(elapsed) })
+    ({ drift, elapsed, list: _list, part: _part, ...scan }) =>
+      Effect.andThen(
+        Effect.logInfo("scan complete").pipe(
+          Effect.annotateLogs({ ...loggable(scan, isSecret), elapsedMs: Duration.toMillis(elapsed) })
+        ),
+        logDrift(drift, isSecret)
       ),
     { discard: true }
   )
 }
 
+const logDrift = (drift: ReadonlyArray<Drift>, isSecret: IsSecret): Effect.Effect<void> =>
+  Effect.forEach(
+    driftWithoutSecrets(drift, isSecret),
+    (one) => Effect.annotateLogs(Effect.logWarning("behaviour changed"), { ...one }),
+    { discard: true }
+  )
+
 /** Logs the end of a pass. One that found nothing new is a debug message, because passes may run every few seconds. */
-const logPass = (outcome: PassOutcome): Effect.Effect<void> => {
+const logPass = (outcome: PassOutcome, isSecret: IsSecret): Effect.Effect<void> => {
   const { kind, result } = outcome
   if (Result.isFailure(result)) {
     return Effect.logWarning("pass failed").pipe(
       Effect.annotateLogs({ kind, ...problemAnnotations(result.failure), exitCode: outcomeExitCode(outcome) })
     )
   }
-  const { elapsed, list: _list, ...pass } = result.success
+  const { drift, elapsed, list: _list, ...pass } = result.success
   const isQuiet = pass.inserted + pass.updated + pass.returned === 0
   return Effect.logWithLevel(isQuiet ? "Debug" : "Info")("pass complete").pipe(
-    Effect.annotateLogs({ ...pass, elapsedMs: Duration.toMillis(elapsed) })
+    Effect.annotateLogs({ ...pass, elapsedMs: Duration.toMillis(elapsed) }),
+    Effect.andThen(logDrift(drift, isSecret))
   )
 }

@@ -6,6 +6,7 @@
 import { parseText } from "@payments/core"
 import { Schema } from "effect"
 import type { Drift, DriftName } from "../port/Drift.ts"
+import { storedCode } from "../text/FieldNames.ts"
 import type { Cell, Layout } from "./Columns.ts"
 
 /** How many of the written records had each value, by subject. */
@@ -20,9 +21,6 @@ const subjects = { scans: "(scans)", records: "(records)", steps: "(steps)", emp
 /** More values of a field are counted together: a service may put any text there. */
 const maxValues = 60
 const otherValue = "(other)"
-
-/** Text that is a kind or a state, and no sentence. */
-const code = /^[\w.-]{1,40}$/
 
 /** Counts the records of one plan. */
 export class ContentCounts {
@@ -47,7 +45,8 @@ export class ContentCounts {
     this.#records++
     for (const { counts, index } of this.#values) {
       const value = cells[index]
-      if (typeof value === "string") count(counts, value)
+      // A value that was counted before has been looked at.
+      if (typeof value === "string") count(counts, counts.has(value) ? value : storedCode(value))
     }
     for (let index = 0; index < this.#empty.length; index++) {
       if (cells[index] === null) this.#empty[index] = (this.#empty[index] ?? 0) + 1
@@ -86,11 +85,10 @@ const nameOf = ({ columns }: Layout, index: number): string => columns[index]?.p
 const statusIn = (text: string): string | undefined => {
   const record: unknown = parseText(text)
   const status = typeof record === "object" && record !== null && "status" in record ? record.status : undefined
-  return typeof status === "string" && code.test(status) ? status : undefined
+  return typeof status === "string" ? storedCode(status) : undefined
 }
 
-const count = (counts: Map<string, number>, value: string): void => {
-  const name = code.test(value) || counts.has(value) || value.includes(" → ") ? value : otherValue
+const count = (counts: Map<string, number>, name: string): void => {
   counts.set(name, (counts.get(name) ?? 0) + 1)
 }
 

@@ -1,4 +1,5 @@
 /** What the records of a list have that no earlier record had. */
+import type { IsSecret } from "../text/FieldNames.ts"
 
 /** `new-value`: of a field with kinds or states. `new-step`: of the status. `new-gap`: a field without a value. `new-change`: of a field. */
 export const driftNames = ["new-value", "new-step", "new-gap", "new-change"] as const
@@ -10,3 +11,18 @@ export interface Drift {
   readonly what: string
   readonly records: number
 }
+
+const sentences: { readonly [fact in DriftName]: (what: string) => string } = {
+  "new-value": (what) => `${what} is a value that no earlier record had`,
+  "new-step": (what) => `the status went from ${what}, as none before`,
+  "new-gap": (what) => `${what} has no value, as in no earlier record`,
+  "new-change": (what) => `${what} changed, as in no earlier change`
+}
+
+/** Returns the drift as a sentence without a full stop. */
+export const driftText = ({ fact, records, what }: Drift): string =>
+  `${sentences[fact](what)} (${records} ${records === 1 ? "record" : "records"})`
+
+/** Hides what contains a key, a cursor or a filter value: a hostile service may return them. */
+export const driftWithoutSecrets = (drift: ReadonlyArray<Drift>, isSecret: IsSecret): ReadonlyArray<Drift> =>
+  drift.map((one) => one.what.split(" ").some(isSecret) ? { ...one, what: "(other)" } : one)

@@ -4,9 +4,10 @@
  * teams use them, so a test fixes them.
  *
  * Labels have the source, the list and values from closed sets, never text from a service or a record. A source with
- * one list has at most 60 series, in a cluster 62, with a rate limit store one more. Each further list has less than
+ * one list has at most 64 series, in a cluster 66, with a rate limit store one more. Each further list has less than
  * that, and a process at most 100 of its own.
  */
+import type { DriftName } from "@payments/copy"
 import type { ObservedRequest } from "@payments/core"
 import { Duration, Result } from "effect"
 import { outcomeExitCode, requestRows, sinkRows } from "../outcome/ErrorTable.ts"
@@ -50,6 +51,7 @@ const metric = <const Values extends LabelValues = Record<never, never>>(definit
 
 const kinds = ["full", "window", "head"] as const
 const recordOutcomes = ["inserted", "updated", "unchanged", "missing", "returned", "quarantined"] as const
+const driftNames = ["new-value", "new-step", "new-gap", "new-change"] as const satisfies ReadonlyArray<DriftName>
 const requestOutcomes = [
   "ok",
   "unauthorized",
@@ -76,6 +78,16 @@ const wholeRuns = ({ outcome: { result } }: Facts["Ended"]) =>
     : "kind" in result.success
     ? [result.success]
     : result.success.filter(({ part }) => part === undefined)
+
+/** A full scan says for each kind of drift how much it has found. A pass adds what it has found. */
+const driftOf = (
+  event: Facts["Ended"],
+  fact: DriftName
+): ReadonlyArray<readonly [number, { readonly fact: DriftName }]> =>
+  wholeRuns(event).flatMap(({ drift }) => {
+    const found = drift.filter((one) => one.fact === fact).length
+    return event.kind === "full" || found > 0 ? [[found, { fact }]] : []
+  })
 
 const resultsOf = (event: Facts["Ended"]) => {
   const exitCode = outcomeExitCode(event.outcome)
@@ -149,6 +161,15 @@ export const definitions = {
       // The rows that a standby held back before say nothing about the scans of the worker that has the lock now.
       List: ({ holdsLock }) => holdsLock ? [] : null
     }
+  }),
+  payments_behaviour_changed: metric({
+    type: "gauge",
+    per: "list",
+    unit: "{change}",
+    labels: { fact: driftNames },
+    help:
+      "What the records of the last full scan of this process, and of the passes since, had that no earlier record had.",
+    from: { Ended: (event) => driftNames.flatMap((fact) => driftOf(event, fact)) }
   }),
   payments_list_lock_held: metric({
     type: "gauge",
