@@ -1,5 +1,6 @@
 /** What is known about a service, as `@payments/copy/facts`. Import it dynamically: few programs need it. */
 export { conformance, type ConformanceOptions } from "./facts/Conformance.ts"
+export { copyFacts } from "./facts/CopyFacts.ts"
 export { FactsFileError, readFacts } from "./facts/FactsFile.ts"
 export type { Broken, Finding, Verdict } from "./facts/Finding.ts"
 export type { Degree } from "./facts/Judgement.ts"

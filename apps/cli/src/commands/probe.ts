@@ -1,5 +1,5 @@
 /** `payments probe` learns facts about the service. `payments facts` shows what it has stored. */
-import { printable } from "@payments/copy"
+import { Destination, printable } from "@payments/copy"
 import type { FactsFileError, KnownFact } from "@payments/copy/facts"
 import { Lists, PaymentsConfig } from "@payments/core"
 import {
@@ -7,6 +7,7 @@ import {
   CommandExit,
   duration,
   ExitCode,
+  fromDestination,
   logLine,
   optionalFlag,
   type ProgramError,
@@ -24,17 +25,24 @@ import { pauseFlag } from "./conformance.ts"
 const defaultFile = "payments-facts.json"
 const requests = { default: 200, most: 100_000 } as const
 
-const fileFlag = (name: "from" | "to") =>
-  Flag.String(name).pipe(
-    Flag.withMetavar("FILE"),
-    Flag.withDefault(defaultFile),
-    Flag.withDescription(`the file with the observations; default ${defaultFile}`)
-  )
+const toFlag = Flag.String("to").pipe(
+  Flag.withMetavar("FILE"),
+  Flag.withDefault(defaultFile),
+  Flag.withDescription(`the file with the observations; default ${defaultFile}`)
+)
 
 const htmlFlag = optionalFlag(
   Flag.String("html").pipe(
     Flag.withMetavar("FILE"),
     Flag.withDescription("write a page with all facts, to send to the operators of the service")
+  )
+)
+
+const factsFromFlag = Flag.String("from").pipe(
+  Flag.withMetavar("FILE|DESTINATION"),
+  Flag.withDefault(defaultFile),
+  Flag.withDescription(
+    `the file with the observations, or the copy to read: sqlite:FILE, postgres://HOST/DATABASE, file:FOLDER; default ${defaultFile}`
   )
 )
 
@@ -46,7 +54,7 @@ export const probeCommand = <R>(
   Command.make(
     "probe",
     {
-      to: fileFlag("to"),
+      to: toFlag,
       budget: wholeNumberFlag("budget", 1, requests.most).pipe(
         Flag.withDefault(requests.default),
         Flag.withDescription(`the most requests; default ${requests.default}`)
@@ -94,22 +102,38 @@ export const probeCommand = <R>(
 
 export const factsCommand = Command.make(
   "facts",
-  { from: fileFlag("from"), html: htmlFlag, format: rowFormatFlag },
+  { from: factsFromFlag, html: htmlFlag, format: rowFormatFlag },
   Effect.fnUntraced(function*({ format, from, html }) {
-    const { knownFacts, readFacts } = yield* Effect.promise(() => import("@payments/copy/facts"))
-    const facts = knownFacts(
-      yield* Effect.catchTag(readFacts(from, undefined), "FactsFileError", fileProblem("--from"))
-    )
+    const facts = yield* isDestination.test(from) ? factsOfCopy(from) : factsInFile(from)
     yield* writePage(facts, html)
     yield* printFacts(facts, format)
-  })
+  }, Effect.scoped)
 ).pipe(
-  Command.withDescription("Show what payments probe has learned about the service, without a request"),
+  Command.withDescription(
+    "Show what payments probe has learned about the service, or what a copy has collected; without a request"
+  ),
   Command.withExamples([
     { command: "payments facts", description: "all facts, and how sure they are" },
-    { command: "payments facts --from facts.json --format json", description: "for programs" }
+    { command: "payments facts --from facts.json --format json", description: "for programs" },
+    {
+      command: "payments facts --from sqlite:./payments.db",
+      description: "states, their steps and empty fields of a copy"
+    }
   ])
 )
+
+const isDestination = /^(?:sqlite|postgres|postgresql|file):/
+
+const factsInFile = Effect.fnUntraced(function*(file: string) {
+  const { knownFacts, readFacts } = yield* Effect.promise(() => import("@payments/copy/facts"))
+  return knownFacts(yield* Effect.catchTag(readFacts(file, undefined), "FactsFileError", fileProblem("--from")))
+})
+
+const factsOfCopy = Effect.fnUntraced(function*(from: string) {
+  const { copyFacts } = yield* Effect.promise(() => import("@payments/copy/facts"))
+  const reader = yield* Destination.reader(yield* fromDestination(from))
+  return (yield* Effect.forEach(Lists.all, (list) => copyFacts(reader, list))).flat()
+})
 
 export const fileProblem = (flag: string) => ({ isSystem, problem }: FactsFileError) =>
   isSystem

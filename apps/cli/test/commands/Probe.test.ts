@@ -55,6 +55,30 @@ describe("payments probe", () => {
       }
     }).pipe(Effect.scoped))
 
+  it.live("shows the values, steps and empty fields that a copy has collected", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const record = (index: number, status: string) => ({ id: `inv_${index}`, status, amount: index === 1 ? null : 5 })
+      for (const statuses of [["pending", "pending"], ["paid", "pending"], ["paid", "failed"]]) {
+        const env = yield* sandboxEnv({ lists: { invoices: statuses.map((status, index) => record(index, status)) } })
+        const { code } = yield* payments(["export", "invoices", "--to", "sqlite:copy.db", "--rebind"], { env, cwd })
+        assert.strictEqual(code, 0)
+      }
+      const { stdout } = yield* payments(["facts", "--from", "sqlite:copy.db"], { env: {}, cwd })
+      const answers = new Map(rowsOf(stdout).map(({ answer, degree, fact, seen }) => [fact, [answer, degree, seen]]))
+      assert.deepStrictEqual(answers.get("values-status"), [
+        "pending, paid, failed",
+        "certain",
+        "pending 2, paid 1, failed 1"
+      ])
+      assert.deepStrictEqual(answers.get("steps")?.[2], "pending → paid 1, pending → failed 1")
+      assert.deepStrictEqual(answers.get("last-states")?.[0], "paid, failed")
+      assert.include(String(answers.get("empty-fields")?.[2]), "amount 2")
+      assert.deepStrictEqual(answers.get("changed-fields")?.[2], "status 2; of 2 changes")
+      const missing = yield* payments(["facts", "--from", "sqlite:none.db"], { env: {}, cwd })
+      assert.deepStrictEqual([missing.code, missing.stdout], [9, ""])
+    }).pipe(Effect.scoped))
+
   it.live("leaves a file as it is that has no facts, and says so", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv()

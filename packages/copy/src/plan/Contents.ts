@@ -16,7 +16,13 @@ export interface Contents extends Schema.Schema.Type<typeof Contents> {}
 export const noContents: Contents = {}
 
 /** The subjects other than the fields whose values are counted. No field has such a name. */
-const subjects = { scans: "(scans)", records: "(records)", steps: "(steps)", empty: "(empty)", changed: "(changed)" }
+export const subjects = {
+  scans: "(scans)",
+  records: "(records)",
+  steps: "(steps)",
+  empty: "(empty)",
+  changed: "(changed)"
+}
 
 /** More values of a field are counted together: a service may put any text there. */
 const maxValues = 60

@@ -1,0 +1,99 @@
+/**
+ * Facts that a copy has collected while the list was read: the values of kinds and states, the steps of the status, the fields
+ * that can be without a value, and those that change. They cost no request. They say what was seen, and never what cannot be.
+ */
+import type { Lists } from "@payments/core"
+import { Effect } from "effect"
+import { type Contents, subjects } from "../plan/Contents.ts"
+import * as ScanTotals from "../plan/ScanTotals.ts"
+import type { SinkError } from "../port/Sink.ts"
+import type { Reader } from "../store/Store.ts"
+import type { KnownFact } from "./Probe.ts"
+
+/** Returns the facts of a list; none if no scan of the whole list is complete. */
+export const copyFacts = Effect.fnUntraced(function*(
+  reader: Reader,
+  list: Lists.AnyList
+): Effect.fn.Return<ReadonlyArray<KnownFact>, SinkError> {
+  const scans = yield* reader.scans(list)
+  const last = scans.find(({ part, state }) => part === "" && state === "complete")
+  if (last === undefined) return []
+  const { contents } = yield* ScanTotals.ofScan({ location: reader.location }, last)
+  const scanned = contents[subjects.scans]?.["complete"] ?? 0
+  const known = (
+    { answer, ...fact }: Pick<KnownFact, "name" | "section" | "question" | "seen" | "answer">
+  ): KnownFact => ({
+    ...fact,
+    answer,
+    list: list.name,
+    degree: answer === undefined ? "undecided" : scanned > 1 ? "certain" : "likely",
+    agreeing: scanned,
+    observations: scanned,
+    firstAt: undefined,
+    lastAt: last.endedAt
+  })
+  return [...valueFacts(contents), ...stepFacts(contents), ...fieldFacts(contents)].map(known)
+})
+
+type CopyFact = Pick<KnownFact, "name" | "section" | "question" | "seen" | "answer">
+
+const valueFacts = (contents: Contents): ReadonlyArray<CopyFact> =>
+  Object.entries(contents).filter(([subject]) => !subject.startsWith("(")).map(([field, values]) => ({
+    name: `values-${field}`,
+    section: "§2",
+    question: `Which values has ${field} had?`,
+    answer: namesIn(values),
+    seen: countsIn(values) ?? "no record had a value"
+  }))
+
+const stepFacts = (contents: Contents): ReadonlyArray<CopyFact> => {
+  const steps = contents[subjects.steps] ?? {}
+  const left = new Set(Object.keys(steps).map((step) => step.split(" → ")[0]))
+  const last = Object.keys(contents["status"] ?? {}).filter((status) => !left.has(status))
+  const isKnown = Object.keys(steps).length > 0
+  return [
+    {
+      name: "steps",
+      section: "§3",
+      question: "Which ways has the status gone?",
+      answer: namesIn(steps),
+      seen: countsIn(steps) ?? "no status has changed"
+    },
+    {
+      name: "last-states",
+      section: "§3",
+      question: "Which states has no record left so far?",
+      answer: isKnown ? last.join(", ") || "none" : undefined,
+      seen: isKnown ? "a record may still leave them" : "no status has changed"
+    }
+  ]
+}
+
+const fieldFacts = (contents: Contents): ReadonlyArray<CopyFact> => {
+  const { changed: updates = 0, written = 0 } = contents[subjects.records] ?? {}
+  const [empty, changed] = [contents[subjects.empty] ?? {}, contents[subjects.changed] ?? {}]
+  return [
+    {
+      name: "empty-fields",
+      section: "§2.5",
+      question: "Which fields can be without a value?",
+      answer: written === 0 ? undefined : namesIn(empty) ?? "none so far",
+      seen: `${countsIn(empty) ?? "none"}; of ${written} new and changed records`
+    },
+    {
+      name: "changed-fields",
+      section: "§3",
+      question: "Which fields change after the first sight of a record?",
+      answer: updates === 0 ? undefined : namesIn(changed) ?? "none",
+      seen: `${countsIn(changed) ?? "none"}; of ${updates} changes`
+    }
+  ]
+}
+
+const sorted = (counts: Contents[string]) => Object.entries(counts).toSorted(([, one], [, other]) => other - one)
+
+const namesIn = (counts: Contents[string]): string | undefined =>
+  sorted(counts).map(([name]) => name).join(", ") || undefined
+
+const countsIn = (counts: Contents[string]): string | undefined =>
+  sorted(counts).map(([name, count]) => `${name} ${count}`).join(", ") || undefined
