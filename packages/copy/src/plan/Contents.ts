@@ -3,15 +3,23 @@
  * without a value, and the fields that changes change. A full scan continues with what the scan before it knew, so that it
  * can tell what is new. Values of other fields are never kept.
  */
-import { parseText } from "@payments/core"
+import { isJsonObject, parseText } from "@payments/core"
 import { Schema } from "effect"
 import type { Drift, DriftName } from "../port/Drift.ts"
 import { storedCode } from "../text/FieldNames.ts"
 import type { Cell, Layout } from "./Columns.ts"
 
 /** How many of the written records had each value, by subject. */
-export const Contents = Schema.Record(Schema.String, Schema.Record(Schema.String, Schema.Int))
-export interface Contents extends Schema.Schema.Type<typeof Contents> {}
+export interface Contents {
+  readonly [subject: string]: { readonly [value: string]: number }
+}
+
+const isContents = (value: unknown): value is Contents =>
+  isJsonObject(value) &&
+  Object.values(value).every((counts) => isJsonObject(counts) && Object.values(counts).every(Number.isSafeInteger))
+
+/** A schema of records would encode it entry by entry, for each commit. */
+export const Contents = Schema.declare(isContents)
 
 export const noContents: Contents = {}
 
@@ -28,15 +36,16 @@ export const subjects = {
 const maxValues = 60
 const otherValue = "(other)"
 
+/** One lookup counts a value. */
+type Counts = Map<string, { records: number }>
+
 /** Counts the records of one plan. */
 export class ContentCounts {
   readonly #layout: Layout
-  readonly #values: ReadonlyArray<
-    { readonly index: number; readonly name: string; readonly counts: Map<string, number> }
-  >
+  readonly #values: ReadonlyArray<{ readonly index: number; readonly name: string; readonly counts: Counts }>
   readonly #empty: Array<number>
-  readonly #steps = new Map<string, number>()
-  readonly #changed = new Map<string, number>()
+  readonly #steps: Counts = new Map()
+  readonly #changed: Counts = new Map()
   #records = 0
   #updates = 0
 
@@ -51,8 +60,11 @@ export class ContentCounts {
     this.#records++
     for (const { counts, index } of this.#values) {
       const value = cells[index]
+      if (typeof value !== "string") continue
+      const counted = counts.get(value)
       // A value that was counted before has been looked at.
-      if (typeof value === "string") count(counts, counts.has(value) ? value : storedCode(value))
+      if (counted === undefined) count(counts, storedCode(value))
+      else counted.records++
     }
     for (let index = 0; index < this.#empty.length; index++) {
       if (cells[index] === null) this.#empty[index] = (this.#empty[index] ?? 0) + 1
@@ -72,11 +84,11 @@ export class ContentCounts {
   into(contents: Contents): Contents {
     if (this.#records === 0) return contents
     const { changed, empty, records, steps } = subjects
-    const emptyFields = new Map(
-      this.#empty.flatMap((number, index) => number === 0 ? [] : [[nameOf(this.#layout, index), number] as const])
+    const emptyFields: Counts = new Map(
+      this.#empty.flatMap((number, index) => number === 0 ? [] : [[nameOf(this.#layout, index), { records: number }]])
     )
-    const added: ReadonlyArray<readonly [string, ReadonlyMap<string, number>]> = [
-      [records, new Map([["written", this.#records], ["changed", this.#updates]])],
+    const added: ReadonlyArray<readonly [string, Counts]> = [
+      [records, new Map([["written", { records: this.#records }], ["changed", { records: this.#updates }]])],
       [empty, emptyFields],
       [steps, this.#steps],
       [changed, this.#changed],
@@ -94,15 +106,18 @@ const statusIn = (text: string): string | undefined => {
   return typeof status === "string" ? storedCode(status) : undefined
 }
 
-const count = (counts: Map<string, number>, name: string): void => {
-  counts.set(name, (counts.get(name) ?? 0) + 1)
+const count = (counts: Counts, name: string): void => {
+  const counted = counts.get(name)
+  if (counted === undefined) counts.set(name, { records: 1 })
+  else counted.records++
 }
 
-const sum = (before: Contents[string] = {}, added: ReadonlyMap<string, number>): Contents[string] => {
+const sum = (before: Contents[string] = {}, added: Counts): Contents[string] => {
+  if (added.size === 0) return before
   const counts = new Map(Object.entries(before))
-  for (const [value, number] of added) {
+  for (const [value, { records }] of added) {
     const name = counts.has(value) || counts.size < maxValues ? value : otherValue
-    counts.set(name, (counts.get(name) ?? 0) + number)
+    counts.set(name, (counts.get(name) ?? 0) + records)
   }
   return Object.fromEntries(counts)
 }
@@ -120,7 +135,7 @@ export const merged = (one: Contents, other: Contents): Contents =>
 /** Counts a complete scan of the whole list. */
 export const afterScan = (contents: Contents): Contents => ({
   ...contents,
-  [subjects.scans]: sum(contents[subjects.scans], new Map([["complete", 1]]))
+  [subjects.scans]: sum(contents[subjects.scans], new Map([["complete", { records: 1 }]]))
 })
 
 /** So many complete scans show nothing as new. */
