@@ -39,6 +39,12 @@ const documented: ReadonlyArray<Picture> = [
     columns: 100
   },
   {
+    name: "cli-facts",
+    command:
+      "payments probe --pause 1ms --format table | grep -E 'fact |payin.*(count|order|limit-101|cursor-|absent)'",
+    columns: 140
+  },
+  {
     name: "cli-find",
     before: copyOfStart,
     command: "payments find 1000012183 --from sqlite:./payments-sandbox.db",
