@@ -154,6 +154,18 @@ const columns: ReadonlyArray<Column<KnownFact>> = [
   { name: "last_at", hidden: true, of: ({ lastAt }) => lastAt ?? null }
 ]
 
+/** Questions instead of names: who reads the page may not know this program. */
+const pageColumns: ReadonlyArray<Column<KnownFact>> = [
+  { name: "list", of: ({ list }) => Lists.byName[list].label },
+  { name: "question", of: ({ question }) => question },
+  { name: "answer", of: ({ answer }) => answer ?? null },
+  { name: "degree", of: ({ degree }) => degree },
+  { name: "observed", of: ({ agreeing, observations }) => `${agreeing} of ${observations}` },
+  { name: "seen", of: ({ seen }) => seen },
+  { name: "section", of: ({ section }) => section },
+  { name: "last", of: ({ lastAt }) => lastAt?.slice(0, 10) ?? null }
+]
+
 /** The version of the JSON document. It changes if a member is removed or means something else. */
 const schemaVersion = 1
 
@@ -165,13 +177,12 @@ const writePage = Effect.fnUntraced(function*(facts: ReadonlyArray<KnownFact>, f
   if (file === undefined) return
   const { createdAt, writeFile } = yield* Effect.promise(() => import("../charts/ChartOutput.ts"))
   const { pageText } = yield* Effect.promise(() => import("../charts/HtmlPage.ts"))
-  const shown = [...columns].filter(({ name }) => name !== "first_at")
   const count = (degree: KnownFact["degree"]) => facts.filter((fact) => fact.degree === degree).length
   const text = pageText({
     title: "What the service does",
     description: "Facts that its document leaves open or states, each observed from outside, by reading only.",
-    columns: shown.map(({ name }) => name),
-    rows: facts.map((fact) => shown.map(({ of }) => of(fact))),
+    columns: pageColumns.map(({ name }) => name),
+    rows: facts.map((fact) => pageColumns.map(({ of }) => of(fact))),
     isCut: false,
     totals: undefined,
     chart: "",
