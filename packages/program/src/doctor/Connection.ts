@@ -123,11 +123,12 @@ const certificateOf = (host: string, port: number): Effect.Effect<Presented, Fin
       const { issuer, valid_to: validTo } = socket.getPeerCertificate()
       const problem: unknown = socket.authorizationError
       const name: unknown = issuer?.CN ?? issuer?.O
+      const protocol = socket.getProtocol() ?? "TLS"
       socket.destroy()
       resume(Effect.succeed({
         validTo: Date.parse(validTo),
         issuer: typeof name === "string" ? name : "an unnamed authority",
-        protocol: socket.getProtocol() ?? "TLS",
+        protocol,
         problem: problem === null || problem === undefined
           ? undefined
           : problem instanceof Error
