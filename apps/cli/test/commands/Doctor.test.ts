@@ -208,7 +208,10 @@ describe("payments doctor", () => {
         const result = yield* doctor({ ...env, PAYMENTS_BASE_URL: yield* overTls(url, options) })
         assert.deepStrictEqual([result.code, result.failed, result.the("tls").reason], [7, ["tls"], code])
         assert.include(result.the("tls").found, problem)
-        assert.match(result.the("tls").found, /certificate of (Test authority|server), valid until \d{4}-\d\d-\d\d \(.*\), TLSv1\.3;/)
+        assert.match(
+          result.the("tls").found,
+          /certificate of (Test authority|server), valid until \d{4}-\d\d-\d\d \(.*\), TLSv1\.3;/
+        )
         assert.include(result.the("invoices").found, "cannot be reached")
       }
       assert.strictEqual((yield* counters).requests, 0)
