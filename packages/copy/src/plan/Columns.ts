@@ -44,12 +44,11 @@ export interface Layout {
 
 export const layoutOf = Function.memoize((list: Lists.AnyList): Layout => {
   const columns = columnsOf(list)
-  const kinds = new Set(Lists.kindFields(list))
   return {
     table: tableOf(list),
     columns,
     amounts: columns.filter(({ kind }) => kind === "integer"),
-    kinds: columns.flatMap(({ path }, index) => kinds.has(path.join(".")) ? [index] : []),
+    kinds: Lists.fieldMeanings(list).flatMap(({ isKind }, index) => isKind ? [index] : []),
     members: new Set(columns.map(({ path: [member] }) => member)),
     undocumentedIn: undocumentedFields(columns)
   }

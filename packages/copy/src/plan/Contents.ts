@@ -29,7 +29,8 @@ export const subjects = {
   records: "(records)",
   steps: "(steps)",
   empty: "(empty)",
-  changed: "(changed)"
+  changed: "(changed)",
+  open: "(open)"
 }
 
 /** More values of a field are counted together: a service may put any text there. */
@@ -122,13 +123,26 @@ const sum = (before: Contents[string] = {}, added: Counts): Contents[string] => 
   return Object.fromEntries(counts)
 }
 
+/** A status may be the name of a member that every object inherits, such as `constructor`. */
+const countIn = (contents: Contents, subject: string, value: string): number | undefined => {
+  const counts = Object.hasOwn(contents, subject) ? contents[subject] : undefined
+  return counts !== undefined && Object.hasOwn(counts, value) ? counts[value] : undefined
+}
+
 /** Returns what either of both knows. */
 export const merged = (one: Contents, other: Contents): Contents =>
   Object.fromEntries(
-    [...new Set([...Object.keys(one), ...Object.keys(other)])].map((name) => {
-      const [left = {}, right = {}] = [one[name], other[name]]
-      const values = [...new Set([...Object.keys(left), ...Object.keys(right)])]
-      return [name, Object.fromEntries(values.map((value) => [value, Math.max(left[value] ?? 0, right[value] ?? 0)]))]
+    [...new Set([...Object.keys(one), ...Object.keys(other)])].map((subject) => {
+      const values = new Set([...Object.keys(one[subject] ?? {}), ...Object.keys(other[subject] ?? {})])
+      return [
+        subject,
+        Object.fromEntries([...values].map((value) => {
+          const [left, right] = [countIn(one, subject, value), countIn(other, subject, value)]
+          // What one of them has settled is settled.
+          const isSettled = subject === subjects.open && (left === settled || right === settled)
+          return [value, isSettled ? settled : Math.max(left ?? 0, right ?? 0)]
+        }))
+      ]
     })
   )
 
@@ -142,31 +156,48 @@ export const afterScan = (contents: Contents): Contents => ({
 const silentScans = 2
 /** What is rare could have been absent by chance: so many records must show it, and this many times as often as chance would. */
 const [leastRecords, leastRatio] = [5, 30]
+/** What was named, or is too frequent among the records since to be new. */
+const settled = 0
 
-/** Returns what `after` has and `before` has not. `before` is what was known when the scan or pass began. */
-export const driftOf = (before: Contents, after: Contents): ReadonlyArray<Drift> => {
-  if ((before[subjects.scans]?.["complete"] ?? 0) < silentScans) return []
-  const total = (contents: Contents, of: "written" | "changed") => contents[subjects.records]?.[of] ?? 0
-  const newIn = (subject: string) =>
-    Object.entries(after[subject] ?? {}).flatMap(([value, records]) =>
-      before[subject]?.[value] === undefined ? [{ value, records }] : []
-    )
-  /** Whether so many of the new records are too many for chance, if none of the earlier ones showed it. */
-  const isUnlikely = (records: number, of: "written" | "changed") => {
-    const earlier = total(before, of)
-    return records >= leastRecords && records * earlier >= leastRatio * (total(after, of) - earlier)
+/** What can be new by chance: its subject, and what it is counted among. */
+const byChance = [
+  { fact: "new-step", subject: subjects.steps, among: "changed" },
+  { fact: "new-gap", subject: subjects.empty, among: "written" },
+  { fact: "new-change", subject: subjects.changed, among: "changed" }
+] as const satisfies ReadonlyArray<{ readonly fact: DriftName; readonly subject: string; readonly among: string }>
+
+export interface Concluded {
+  readonly drift: ReadonlyArray<Drift>
+  /** With what is new, but not named yet because too few records show it. */
+  readonly contents: Contents
+}
+
+/** Names what `after` has and `before` has not. `before` is what was known, and named, when the scan or pass began. */
+export const conclude = (before: Contents, after: Contents): Concluded => {
+  if ((countIn(before, subjects.scans, "complete") ?? 0) < silentScans) return { drift: [], contents: after }
+  const drift: Array<Drift> = []
+  for (const [field, values] of Object.entries(after)) {
+    if (field.startsWith("(") || Object.keys(before[field] ?? {}).length === 0) continue
+    for (const [value, records] of Object.entries(values)) {
+      if (countIn(before, field, value) !== undefined) continue
+      drift.push({ fact: "new-value", what: `${field} ${value}`, records })
+    }
   }
-  const unlikely = (fact: DriftName, subject: string, of: "written" | "changed") =>
-    newIn(subject).flatMap(({ records, value }) => isUnlikely(records, of) ? [{ fact, what: value, records }] : [])
-  const values = Object.keys(after).filter((name) => !name.startsWith("(")).flatMap((name) =>
-    Object.keys(before[name] ?? {}).length === 0
-      ? []
-      : newIn(name).map(({ records, value }): Drift => ({ fact: "new-value", what: `${name} ${value}`, records }))
-  )
-  return [
-    ...values,
-    ...unlikely("new-step", subjects.steps, "changed"),
-    ...unlikely("new-gap", subjects.empty, "written"),
-    ...unlikely("new-change", subjects.changed, "changed")
-  ]
+  const open = new Map(Object.entries(after[subjects.open] ?? {}))
+  for (const { among, fact, subject } of byChance) {
+    const total = countIn(after, subjects.records, among) ?? 0
+    for (const [what, records] of Object.entries(after[subject] ?? {})) {
+      const key = `${fact} ${what}`
+      // Undefined: it is known from the silent scans. Otherwise the number of records before the first that showed it.
+      const earlier = countIn(before, subject, what) === undefined
+        ? countIn(before, subjects.records, among) ?? 0
+        : open.get(key)
+      if (earlier === undefined || open.get(key) === settled) continue
+      open.set(key, records < leastRecords ? earlier : settled)
+      if (records >= leastRecords && records * earlier >= leastRatio * (total - earlier)) {
+        drift.push({ fact, what, records })
+      }
+    }
+  }
+  return { drift, contents: open.size === 0 ? after : { ...after, [subjects.open]: Object.fromEntries(open) } }
 }

@@ -6,7 +6,7 @@
 import { membersOf, parseText } from "@payments/core"
 import * as crypto from "node:crypto"
 import type { BatchRecord } from "../port/Sink.ts"
-import { amountsOf, type Cell, cellsOf, type Layout, withoutRoundedAmounts } from "./Columns.ts"
+import { amountsOf, type Cell, cellsOf, type Layout, recordIn, withoutRoundedAmounts } from "./Columns.ts"
 import { ContentCounts } from "./Contents.ts"
 import type { RowSet } from "./RowSet.ts"
 import { RunningTotals, type ScanTotals } from "./ScanTotals.ts"
@@ -67,6 +67,8 @@ export interface PlanInput {
   readonly totals: ScanTotals
   /** Planning adds the rows of the batch. */
   readonly seen: RowSet
+  /** Whether unchanged records are counted in the contents too. */
+  readonly countsAll?: boolean
   /** The first unused row number. */
   readonly nextRow: number
   readonly records: ReadonlyArray<HashedRecord>
@@ -220,6 +222,9 @@ const planRow = (state: PlanState, record: RecordWithId, row: StoredRow, text: s
     return
   }
   counts.unchanged++
+  if (isFirst && state.input.countsAll === true) {
+    state.contents.addRow(cellsOf(layout, recordIn(layout, text ?? record.text), []).cells)
+  }
   // If only ignored members differ, or the text cannot be stored, the row stays and its stored text is certified.
   if (isFirst) running.add(row.hash, isSame ? record.amounts : amountsOfText(layout, text))
   if (!row.missing) return

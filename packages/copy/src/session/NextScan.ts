@@ -1,7 +1,7 @@
 /** Chooses the next scan: the last one if it can be resumed, otherwise a new one. */
 import { type Lists, Position } from "@payments/core"
 import { Effect, Option, Schema } from "effect"
-import { type Contents, noContents } from "../plan/Contents.ts"
+import { type Contents, merged, noContents } from "../plan/Contents.ts"
 import type { PlanInput } from "../plan/Plan.ts"
 import { RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
@@ -27,6 +27,10 @@ export interface OpenScan {
   readonly whole: Opening["whole"]
   /** What that scan has stored of the records. */
   readonly known: Contents
+  /** Whether there are rows, but nothing is known of them, so that the scan counts unchanged records too. */
+  readonly countsAll: boolean
+  /** Whether an earlier version has begun the scan, so that some records are not counted. */
+  readonly isUncounted: boolean
 }
 
 export const partOf = ({ part }: ScanRequest): string =>
@@ -82,6 +86,7 @@ export const nextScan = Effect.fnUntraced(function*(
   const requested = requestText(request)
   const [last] = scans
   const known = whole === undefined ? noContents : (yield* ScanTotals.ofScan(store, whole)).contents
+  const countsAll = Object.keys(known).length === 0 && (nextRows.get(list.label) ?? 0) > 0
   const wasComplete = scans.some(({ state }) => state === "complete")
   // A record is new only if the whole list, or this part of it, was read completely before.
   const emitChanges = { inserts: wasComplete || whole !== undefined, updates: anyComplete }
@@ -92,7 +97,8 @@ export const nextScan = Effect.fnUntraced(function*(
     const start = resumeAt === undefined ? startAfter(scans, false) : "resumed"
     const seen = new RowSet(yield* store.seen([last.scan]))
     const totals = yield* ScanTotals.ofScan(store, last)
-    return { ...last, start, resumeAt, totals, seen, emitChanges, whole, known }
+    const isUncounted = totals.counts.records > 0 && Object.keys(totals.contents).length === 0
+    return { ...last, start, resumeAt, totals, seen, emitChanges, whole, known, countsAll, isUncounted }
   }
   return {
     scan: undefined,
@@ -100,11 +106,19 @@ export const nextScan = Effect.fnUntraced(function*(
     firstRow: nextRows.get(list.label) ?? 0,
     start: startAfter(scans, overtaken),
     resumeAt: undefined,
-    totals: { ...ScanTotals.none, contents: known },
+    // What a scan has written that did not end is not named yet.
+    totals: {
+      ...ScanTotals.none,
+      contents: last === undefined || last.state === "complete"
+        ? known
+        : merged(known, (yield* ScanTotals.ofScan(store, last)).contents)
+    },
     seen: new RowSet(),
     emitChanges,
     whole,
-    known
+    known,
+    countsAll,
+    isUncounted: false
   }
 })
 

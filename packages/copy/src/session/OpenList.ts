@@ -1,6 +1,6 @@
 /** What a sink knows about a list while it is open, and what the full scans and passes of the list share. */
 import { type Effect, Semaphore } from "effect"
-import { type Contents, merged, noContents } from "../plan/Contents.ts"
+import { conclude, type Concluded, type Contents, merged, noContents } from "../plan/Contents.ts"
 import { RowSet } from "../plan/RowSet.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { Opening } from "../store/Store.ts"
@@ -37,8 +37,9 @@ export class OpenList {
    * the rows below. A head pass that fails leaves it unchanged: it may have written records, but not the next older ones.
    */
   headRows: number | undefined
-  /** What passes have found in addition to what the last complete full scan has stored. */
-  #contents: Contents = noContents
+  /** What the sessions of this process have written, and what they have named, since the last complete full scan. */
+  #written: Contents = noContents
+  #named: Contents = noContents
   /** What passes have read since the last full scan was opened. */
   #passRows: PassRows = { scan: 0, rows: new RowSet(), hasRecordWithoutId: false }
   /** What passes have read before, since the last complete full scan began. */
@@ -57,14 +58,21 @@ export class OpenList {
     this.#earlierPassRows = this.#earlierPassRows.filter((earlier) => earlier.scan >= scan)
   }
 
-  /** Returns what is known of the records. `stored` is what the last complete full scan has stored; an erasure empties it. */
-  knownContents(stored: Contents): Contents {
-    if (Object.keys(stored).length === 0) this.#contents = noContents
-    return merged(stored, this.#contents)
+  /** Notes what a session has written, also if it fails later: then the next one names it. */
+  noteWritten(contents: Contents): void {
+    this.#written = merged(this.#written, contents)
   }
 
-  noteContents(contents: Contents): void {
-    this.#contents = merged(this.#contents, contents)
+  /**
+   * Names what a session that ends has found. `stored` is what the last complete full scan has stored. An erasure empties it, and
+   * then what this process has noted is forgotten too.
+   */
+  conclude(stored: Contents, contents: Contents): Concluded {
+    if (Object.keys(stored).length === 0) this.#written = this.#named = noContents
+    const before = merged(stored, this.#named)
+    const concluded = conclude(before, merged(merged(contents, this.#written), before))
+    this.#named = merged(this.#named, concluded.contents)
+    return concluded
   }
 
   noteReadByPass(rows: ReadonlyArray<number>, hasRecordWithoutId: boolean): void {

@@ -4,10 +4,11 @@
  */
 import { Effect } from "effect"
 import { layoutOf } from "../plan/Columns.ts"
-import { driftOf, noContents } from "../plan/Contents.ts"
+import { noContents } from "../plan/Contents.ts"
 import { amountsOfText, type Plan, plan, type RowWrite } from "../plan/Plan.ts"
 import { RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
+import type { Drift } from "../port/Drift.ts"
 import type { PassKind, Session, SinkError } from "../port/Sink.ts"
 import { bindingOf } from "../store/PersonalBinding.ts"
 import type { Opening, PassCommit } from "../store/Store.ts"
@@ -31,7 +32,7 @@ export const makePass = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Session, SinkError> {
   const { list, shared, store } = context
   const isLoaded = complete !== undefined
-  const before = shared.knownContents(isLoaded ? (yield* ScanTotals.ofScan(store, complete)).contents : noContents)
+  const stored = isLoaded ? (yield* ScanTotals.ofScan(store, complete)).contents : noContents
   // Before its first head pass, a process only knows the rows that existed when the last full scan began, and those it inserted.
   if (isLoaded) {
     shared.headRows ??= complete.firstRow + (yield* ScanTotals.ofScan(store, complete)).counts.inserted
@@ -46,7 +47,7 @@ export const makePass = Effect.fnUntraced(function*(
     scan: undefined,
     planInput: planInputOf(context, { inserts: isLoaded, updates: isLoaded }, new RowSet()),
     state: {
-      totals: { ...ScanTotals.none, contents: before },
+      totals: { ...ScanTotals.none, contents: stored },
       claim: undefined,
       lastRows: new Set(),
       isQuiet: false,
@@ -55,10 +56,8 @@ export const makePass = Effect.fnUntraced(function*(
     write: (slice) => writeSlice(pass, slice),
     abandon: () => {}
   }
-  const progress = () => {
-    const { totals } = pass.state
-    return ScanTotals.progressOf(totals, { ...ScanTotals.noFindings, drift: driftOf(before, totals.contents) })
-  }
+  let drift: ReadonlyArray<Drift> = []
+  const progress = () => ScanTotals.progressOf(pass.state.totals, { ...ScanTotals.noFindings, drift })
   return {
     scan: 0,
     start: "afterComplete",
@@ -76,7 +75,8 @@ export const makePass = Effect.fnUntraced(function*(
       isLoaded,
       isQuiet: Effect.sync(() => pass.state.isQuiet),
       end: Effect.sync(() => {
-        const { lastRows, rowsEnd } = pass.state
+        const { lastRows, rowsEnd, totals } = pass.state
+        ;({ drift } = shared.conclude(stored, totals.contents))
         if (kind !== "head" || lastRows.size === 0) return
         shared.headEnd = lastRows
         shared.headRows = rowsEnd
@@ -127,7 +127,7 @@ const writeSlice = Effect.fnUntraced(function*(
     isQuiet: state.isQuiet && isUnchanged && rows.every((row) => row < pass.headRows),
     rowsEnd: slice.nextRow + planned.writes.filter(({ isNew }) => isNew).length
   }
-  shared.noteContents(totals.contents)
+  shared.noteWritten(totals.contents)
   shared.noteReadByPass(rows, totals.counts.withoutId > counts.withoutId)
   return true
 })

@@ -1,6 +1,6 @@
 /** An open scan of a SQL destination: reads what {@link ScanState} needs, and writes what it decides, in transactions. */
 import { type Duration, Effect } from "effect"
-import { afterScan, driftOf, merged } from "../plan/Contents.ts"
+import { afterScan, noContents } from "../plan/Contents.ts"
 import { type Plan, plan } from "../plan/Plan.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
 import type { Session, SinkError } from "../port/Sink.ts"
@@ -40,7 +40,7 @@ export const makeScan = (context: SessionContext, opened: OpenScan): OpenedScan 
     ...context,
     opened,
     isFull,
-    planInput: planInputOf(context, opened.emitChanges, opened.seen),
+    planInput: { ...planInputOf(context, opened.emitChanges, opened.seen), countsAll: isFull && opened.countsAll },
     state: ScanState.begun(opened, headEnd),
     full: undefined,
     write: (slice) => writeSlice(scan, slice),
@@ -120,7 +120,7 @@ const commitPlan = Effect.fnUntraced(function*(
   if (checkpoint !== null) return (yield* write(scan, { plan: planned, checkpoint, now })) === "whole"
   const { end, heldBack } = yield* concludeScan({ ...scan, totals: scan.state.totals, now })
   const findings = { ...scan.state.findings, missing: end.missing.length, heldBack }
-  scan.state = scan.isFull ? withContents(scan, findings) : { ...scan.state, findings }
+  scan.state = withContents(scan, findings)
   const committed = yield* write(scan, { plan: planned, checkpoint: undefined, now, end })
   if (committed === "rowsRemoved") return yield* rowsRemoved(scan)
   if (committed === "outdated") return false
@@ -129,17 +129,17 @@ const commitPlan = Effect.fnUntraced(function*(
   return true
 })
 
-/** Compares what the scan has found with what was known before it, and adds what passes have found meanwhile. */
+/** Compares what the scan has found with what was known before it. Only a scan of the whole list stores that. */
 const withContents = (
-  { opened, shared, state }: RunningScan,
+  { isFull, opened: { isUncounted, known }, shared, state }: RunningScan,
   findings: ScanTotals.Findings
 ): ScanState.ScanState => {
-  const before = shared.knownContents(opened.known)
-  const contents = afterScan(merged(state.totals.contents, before))
+  const { contents, drift } = shared.conclude(known, state.totals.contents)
+  const stored = isUncounted ? noContents : afterScan(contents)
   return {
     ...state,
-    totals: { ...state.totals, contents },
-    findings: { ...findings, drift: driftOf(before, contents) }
+    totals: isFull ? { ...state.totals, contents: stored } : state.totals,
+    findings: { ...findings, drift }
   }
 }
 
@@ -164,6 +164,7 @@ const write = (scan: RunningScan, commit: Pick<Commit, "plan" | "checkpoint" | "
       }),
       (committed) => {
         if (committed === "outdated") return committed
+        shared.noteWritten(state.totals.contents)
         scan.state = ScanState.afterCommit(scan.state)
         seen.markStored()
         return committed

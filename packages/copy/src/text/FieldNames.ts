@@ -25,9 +25,14 @@ const other = "(other)"
 export const storedName = (name: string): string =>
   /^[A-Za-z_]\w{0,63}$/.test(name) && !/\d{4}/.test(name) ? name : other
 
-/** Hides a value that may be more than a kind or a state, such as a sentence or a long number, before a destination stores it. */
+/**
+ * Hides a value that may be more than a kind or a state, before a destination stores it: what is neither a code such as
+ * `AUTHENTICATION_FAILED` nor words such as `on_hold` and `bankAccount`. Names of people and identifiers look otherwise.
+ */
 export const storedCode = (value: string): string =>
-  /^(?:[A-Za-z][\w.-]{0,39}|\d{1,3})$/.test(value) && !/\d{4}/.test(value) ? value : other
+  value.length <= 40 && /^(?:[A-Z][A-Z0-9_]*|[a-z]+(?:[A-Z_-][a-z]*)*\d{0,2})$/.test(value) && !/\d{4}/.test(value)
+    ? value
+    : other
 
 const hideNames = (undocumented: Undocumented, isShown: (path: string) => boolean): Undocumented => {
   // A service may use names that every object inherits, such as `constructor`, so the counts are in a map.

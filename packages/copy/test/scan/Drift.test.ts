@@ -8,13 +8,14 @@ import { Effect, Layer } from "effect"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { layoutOf } from "../../src/plan/Columns.ts"
-import { afterScan, type Contents, driftOf, noContents } from "../../src/plan/Contents.ts"
+import { afterScan, conclude, type Contents, noContents } from "../../src/plan/Contents.ts"
 import { contentHash, hashed, plan, type StoredRow } from "../../src/plan/Plan.ts"
 import { RowSet } from "../../src/plan/RowSet.ts"
 import * as ScanTotals from "../../src/plan/ScanTotals.ts"
 import type { Drift } from "../../src/port/Drift.ts"
 import { openScanner, scan } from "../../src/scan/Scan.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
+import { storedCode } from "../../src/text/FieldNames.ts"
 
 type Invoice = { readonly id: string; readonly [field: string]: unknown }
 
@@ -89,6 +90,56 @@ describe("a scan", () => {
       const text = String(row?.["totals"])
       assert.include(text, `"status":{"(other)":5}`)
       for (const secret of ["Ana", "99", "inv_"]) assert.notInclude(text, secret)
+    }).pipe(Effect.scoped))
+
+  it.each<readonly [value: string, stored: string]>([
+    ["on_hold", "on_hold"],
+    ["bankAccount", "bankAccount"],
+    ["AUTHENTICATION_FAILED", "AUTHENTICATION_FAILED"],
+    ["cc", "cc"],
+    ["Rodriguez", "(other)"],
+    ["ana.maria", "(other)"],
+    ["b3f2a9c1-77de-4c0a", "(other)"],
+    ["sk_live_51abcXYZ", "(other)"],
+    ["12345678", "(other)"],
+    ["é", "(other)"]
+  ])("stores the status %s as %s", (value, stored) => assert.strictEqual(storedCode(value), stored))
+
+  it.live("counts a status that is the name of a member of every object", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      for (let round = 0; round < 3; round++) yield* scanInto(file, invoices(20))
+      const odd = invoices(21, (index) => index === 20 ? { status: "constructor" } : {})
+      assert.deepStrictEqual(yield* scanInto(file, odd), [
+        { fact: "new-value", what: "status constructor", records: 1 }
+      ])
+      assert.deepStrictEqual(yield* scanInto(file, odd), [])
+    }).pipe(Effect.scoped))
+
+  it.live("names what few records of each scan show, when enough have shown it", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      for (let round = 0; round < 3; round++) yield* scanInto(file, invoices(300))
+      const rounds: Array<ReadonlyArray<Drift>> = []
+      for (let round = 1; round <= 4; round++) {
+        const lost = (index: number) => index >= 300 ? { settlementDate: null } : {}
+        rounds.push(yield* scanInto(file, invoices(300 + 2 * round, lost)))
+      }
+      assert.deepStrictEqual(rounds, [[], [], [{ fact: "new-gap", what: "settlementDate", records: 6 }], []])
+    }).pipe(Effect.scoped))
+
+  it.live("knows the values of rows that were not counted: after an erasure, or in a file of an earlier version", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      for (let round = 0; round < 3; round++) yield* scanInto(file, invoices(20))
+      {
+        using database = new DatabaseSync(file)
+        database.exec("UPDATE scans SET totals = json_set(totals, '$.contents', json('{}'))")
+      }
+      for (let round = 0; round < 2; round++) assert.deepStrictEqual(yield* scanInto(file, invoices(20)), [])
+      assert.deepStrictEqual(yield* scanInto(file, invoices(22)), [])
+      const [named] = yield* scanInto(file, invoices(23, (index) => index === 22 ? { status: "on_hold" } : {}))
+      assert.deepStrictEqual(named?.what, "status on_hold")
     }).pipe(Effect.scoped))
 
   it.live("continues with a file whose scans have no contents, as earlier versions wrote it", () =>
@@ -190,8 +241,8 @@ class Scans {
       this.#stored.set(id, { row, hash: contentHash(raw), missing: false })
       this.#texts.set(row, raw)
     }
-    const drift = driftOf(this.#contents, totals.contents)
-    this.#contents = afterScan(totals.contents)
+    const { contents, drift } = conclude(this.#contents, totals.contents)
+    this.#contents = afterScan(contents)
     return drift
   }
 }

@@ -270,6 +270,8 @@ export interface FieldMeaning {
   readonly identifies: Identifies
   /** The kind of value, if the records of a person are found by it. */
   readonly identifier: Identifier | undefined
+  /** Whether the document names some of its values: it is a kind or a state. */
+  readonly isKind: boolean
   /** What the field means, for people, without a full stop. */
   readonly meaning: string
 }
@@ -297,17 +299,6 @@ export const fieldPaths = (list: AnyList): ReadonlyArray<string> => [
 export const personalFields = (list: AnyList): ReadonlyArray<string> =>
   fieldMeanings(list).filter(({ identifies }) => identifies === "person").map(({ path }) => path.join("."))
 
-/**
- * Returns the paths of a list's fields with kinds and states, such as `status` and `payoutTargetDetails.type`: text that
- * identifies nobody, and is no date.
- */
-export const kindFields = (list: AnyList): ReadonlyArray<string> => {
-  const dates = dateFields(list)
-  return fieldMeanings(list).filter(({ identifies, kind, path }) =>
-    identifies === "nobody" && kind === "text" && !Object.hasOwn(dates, path[0])
-  ).map(({ path }) => path.join("."))
-}
-
 const propertiesOf = (ast: SchemaAST.AST): ReadonlyArray<readonly [string, SchemaAST.AST]> =>
   ast._tag === "Objects"
     ? ast.propertySignatures.map(({ name, type }) => [
@@ -322,6 +313,7 @@ const meaningOf = (path: FieldMeaning["path"], ast: SchemaAST.AST): FieldMeaning
   // A field without this annotation, which does not compile, counts as personal.
   identifies: (["payment", "nobody"] as const).find((kind) => kind === annotationOf(ast, "identifies")) ?? "person",
   identifier: (["customer-id", "document-number"] as const).find((kind) => kind === annotationOf(ast, "identifier")),
+  isKind: ast._tag === "Union",
   meaning: globalThis.String(annotationOf(ast, "meaning") ?? "")
 })
 
