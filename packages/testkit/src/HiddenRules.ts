@@ -6,8 +6,15 @@ import type { Dice } from "./Seed.ts"
 /** How a service disturbs a probe. */
 export type Disturbance = "quiet" | "moving" | "failing"
 
-/** The right answers by fact. A fact without an entry cannot be decided. */
+/** The right answers by fact. */
 export type Truth = { readonly [fact: string]: ReadonlyArray<string> }
+
+/** Facts that no entry says the truth about: with ignored and renamed filters, they depend on which values are tried. */
+const unjudged = new Set(["two-filters", "cursor-filters"])
+
+/** Whether requests can decide the fact. The values of a sandbox do not always have a beginning of their own. */
+export const canBeDecided = (truth: HiddenRules["truth"], list: Lists.AnyList, fact: string): boolean =>
+  truth(list)[fact] !== undefined && !fact.startsWith("prefix-")
 
 /** A service, and the truth about its lists. */
 export interface HiddenRules {
@@ -15,13 +22,13 @@ export interface HiddenRules {
   readonly truth: (list: Lists.AnyList) => Truth
 }
 
-/** Whether an answer is right. Undefined if the fact cannot be decided. */
+/** Whether an answer is right. Undefined if there is no truth to compare it with. */
 export const isRight = (
   truth: HiddenRules["truth"],
   list: Lists.AnyList,
   fact: string,
   answer: string | undefined
-): boolean | undefined => truth(list)[fact]?.includes(answer ?? "")
+): boolean | undefined => truth(list)[fact]?.includes(answer ?? "") ?? (unjudged.has(fact) ? undefined : false)
 
 export const drawRules = (dice: Dice, disturbance: Disturbance): HiddenRules => {
   const rules = draw(dice)
@@ -29,7 +36,7 @@ export const drawRules = (dice: Dice, disturbance: Disturbance): HiddenRules => 
     options: optionsOf(rules, disturbance),
     truth: (list) => ({
       ...pageTruth(rules, list),
-      ...cursorTruth(rules, list),
+      ...cursorTruth(rules, list, disturbance),
       ...filterTruth(rules, list),
       ...(list.name === "payinSources" ? {} : transportTruth(rules)),
       ...(list.name === "invoices" ? { "name-limit": ["limit"], "name-cursor": ["cursor"] } : {})
@@ -81,7 +88,8 @@ const failures: SandboxOptions["faults"] = [
   { fault: "status", status: 429, rate: 0.04 },
   { fault: "status", status: 503, rate: 0.04 },
   { fault: "reset", rate: 0.02 },
-  { fault: "latency", ms: 1, jitterMs: 5 }
+  { fault: "latency", ms: 1, jitterMs: 5 },
+  { fault: "cursorExpires", cursorMs: 500 }
 ]
 
 const optionsOf = (rules: Rules, disturbance: Disturbance): SandboxOptions => {
@@ -126,23 +134,34 @@ const pageTruth = ({ assumedLimit, behaviour, count, order }: Rules, { limits }:
   }
 }
 
-const cursorTruth = ({ behaviour, ignored, renamed }: Rules, { name }: Lists.AnyList): Truth => {
+const cursorTruth = (
+  { behaviour, ignored, renamed }: Rules,
+  { name }: Lists.AnyList,
+  disturbance: Disturbance
+): Truth => {
   const { cursorFilters, cursorLimit, invalidCursor } = behaviour
   const isRefused = invalidCursor === "refuse"
   const refused = isRefused ? "a refusal" : "the first page"
+  // The fault of expiring cursors knows no cursor that was issued for another request.
+  const expired = disturbance === "failing" ? ["a refusal"] : []
   const hasOwnFilters = name === "invoices" && (renamed !== undefined || ignored !== undefined)
   return {
-    "cursor-list": [refused],
-    "cursor-limit": [{ refuse: refused, obey: "the next records", keep: "the next 2 records" }[cursorLimit]],
+    "cursor-list": [refused, ...expired],
+    "cursor-limit": [
+      { refuse: refused, obey: "the next records", keep: "the next 2 records" }[cursorLimit],
+      ...expired
+    ],
     ...(hasOwnFilters ? {} : {
       "cursor-filters": [
         cursorFilters === "keep"
           ? "the next page, without the filter"
           : isRefused
           ? "a refusal"
-          : "filtered records"
+          : "filtered records",
+        ...expired
       ],
-      "two-filters": ["records that match both"]
+      // In the other lists, one filter selects a part of what the other selects.
+      ...(name === "invoices" ? { "two-filters": ["records that match both"] } : {})
     })
   }
 }
@@ -161,21 +180,23 @@ const truthOfFilter = ({ behaviour, ignored, renamed }: Rules, { name }: Lists.A
       ...(unknownParameter === "refuse"
         ? { [`absent-${field}`]: ["a refusal"] }
         : { [`absent-${field}`]: ["everything"], [`filter-${field}`]: ["other records too"] }),
+      [`prefix-${field}`]: [unknownParameter === "refuse" ? "a refusal" : "other records"],
       ...(showsName ? { [`name-${field}`]: [otherNames[renamed]] } : {})
     }
   }
   if (isInvoice && field === ignored) {
     return {
       [`filter-${field}`]: ["other records too"],
+      [`prefix-${field}`]: [absentValue === "refuse" && filterMatch === "exact" ? "a refusal" : "other records"],
       [`absent-${field}`]: [absentValue === "refuse" ? "a refusal" : "everything"]
     }
   }
-  const isLong = ["reference", "customerDocumentNumber"].includes(field)
+  const exact = { nothing: "no record", everything: "other records", refuse: "a refusal" }[absentValue]
   return {
     [`filter-${field}`]: ["only matching records", ...filterMatch === "prefix" ? ["records that begin with it"] : []],
     [`absent-${field}`]: [absent],
     ...(showsName ? { [`name-${field}`]: [field] } : {}),
-    ...(isLong && filterMatch === "prefix" ? { [`prefix-${field}`]: ["records that begin with it"] } : {})
+    [`prefix-${field}`]: [filterMatch === "prefix" ? "records that begin with it" : exact]
   }
 }
 

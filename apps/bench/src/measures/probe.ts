@@ -4,7 +4,7 @@ import { type KnownFact, probe, type Probed } from "@payments/copy/facts"
 import { Lists } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { Sandbox, type SandboxOptions } from "@payments/sandbox"
-import { type Disturbance, drawRules, isRight } from "@payments/testkit/HiddenRules"
+import { canBeDecided, type Disturbance, drawRules, isRight } from "@payments/testkit/HiddenRules"
 import { diceOf } from "@payments/testkit/Seed"
 import { Duration, Effect, Layer } from "effect"
 import { join } from "node:path"
@@ -48,7 +48,12 @@ export const measureProbe = async (
     for (let service = 0; service < services; service++) {
       const { options, truth } = drawRules(diceOf(seed, disturbance, service), disturbance)
       for (const fact of (await probeSandbox(options, budget)).facts) {
-        note(outcome, fact, isRight(truth, Lists.byName[fact.list], fact.name, fact.answer), `service ${service}`)
+        const list = Lists.byName[fact.list]
+        const isWrong = fact.degree === "certain" && isRight(truth, list, fact.name, fact.answer) === false
+        if (isWrong) {
+          outcome.wrong.push(`service ${service}: ${fact.list} ${fact.name}: ${fact.answer} (${fact.seen})`)
+        }
+        if (canBeDecided(truth, list, fact.name)) note(outcome, fact)
       }
       if ((service + 1) % 10 === 0) log(`${disturbance}: ${service + 1} of ${services}: ${outcome.wrong.length} wrong`)
     }
@@ -74,13 +79,11 @@ export const measureProbe = async (
   return figures
 }
 
-const note = (outcome: Outcome, fact: KnownFact, isCorrect: boolean | undefined, service: string): void => {
-  if (isCorrect === undefined) return
+const note = (outcome: Outcome, { degree, name }: KnownFact): void => {
   outcome.decidable++
-  if (fact.degree === "undecided") outcome.undecided++
-  if (fact.degree !== "certain") outcome.open.set(fact.name, (outcome.open.get(fact.name) ?? 0) + 1)
-  else if (isCorrect) outcome.certain++
-  else outcome.wrong.push(`${service}: ${fact.list} ${fact.name}: ${fact.answer} (${fact.seen})`)
+  if (degree === "undecided") outcome.undecided++
+  if (degree === "certain") outcome.certain++
+  else outcome.open.set(name, (outcome.open.get(name) ?? 0) + 1)
 }
 
 const probeSandbox = async (options: SandboxOptions, budget: number): Promise<Probed> => {

@@ -19,9 +19,11 @@ export class NotObserved extends Data.TaggedError("NotObserved")<{
   readonly reason: string
   /** After how long another attempt may succeed. */
   readonly retryAfter?: Duration.Duration
+  /** Whether the service wants no further requests for now. */
+  readonly mustStop?: boolean
 }> {}
 
-/** An answer. `page` is its body if the status is 2xx and the body is a JSON object. */
+/** An answer. `page` is its body if the status is 2xx and the body is a JSON object with records. */
 export interface Answer {
   readonly status: number
   readonly page: Readonly<Record<string, unknown>> | undefined
@@ -102,8 +104,9 @@ export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOpti
           ([text, received]): Answer => {
             const { headers, status } = response
             const body = objectIn(text)
-            const page = status >= 200 && status < 300 ? body : undefined
-            if (status >= 200 && status < 300) onAnswer?.(text, page, headers)
+            const isSuccess = status >= 200 && status < 300
+            const page = isSuccess && Array.isArray(body?.[list.page.items]) ? body : undefined
+            if (isSuccess) onAnswer?.(text, body, headers)
             const between = [DateTime.toEpochMillis(sent), DateTime.toEpochMillis(received)] as const
             return { status, page, headers, members: membersIn(body), between, layout: list.page }
           }
@@ -142,12 +145,20 @@ export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOpti
 const longestWait = Duration.minutes(1)
 
 /** The reason of an answer that shows nothing. Rate limits and failures of the server are transient. */
-const refusalOf = ({ headers, status }: Answer): NotObserved => {
+const refusalOf = ({ between, headers, status }: Answer): NotObserved => {
   const reason = `the service answered ${status}`
   if (status !== 429 && status < 500) return new NotObserved({ reason })
-  const seconds = Number(headers["retry-after"])
-  const retryAfter = Number.isFinite(seconds) ? Duration.min(Duration.seconds(seconds), longestWait) : Duration.zero
-  return new NotObserved({ reason, retryAfter })
+  const given = headers["retry-after"]
+  const wait = given === undefined ? Duration.zero : retryAfterIn(given, between[1])
+  return Duration.isLessThanOrEqualTo(wait, longestWait)
+    ? new NotObserved({ reason, retryAfter: wait })
+    : new NotObserved({ reason: `${reason}, and wants no request for more than a minute`, mustStop: true })
+}
+
+/** Reads seconds or a date (RFC 9110 §10.2.3). */
+const retryAfterIn = (text: string, now: number): Duration.Duration => {
+  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now
+  return Duration.millis(Number.isFinite(ms) ? Math.max(0, ms) : 0)
 }
 
 /** Reads the body as text. Fails if it has more than `maxBytes`. */
@@ -186,6 +197,18 @@ const membersIn = (body: Answer["page"]): ReadonlyArray<string> =>
     return isJsonObject(inner) ? Object.keys(inner).map((member) => `${name}.${member}`) : [name]
   }).filter((path) => path.split(".").every((name) => memberName.test(name))).slice(0, mostMembers)
 
+/** Statuses that say nothing about the parameters of a request: the service may have locked the key out, or been slow. */
+const aboutSomethingElse = new Set([401, 403, 408, 425])
+
+/** Fails unless the service has answered with a page, or has refused the parameters. Then `page` is undefined. */
+export const pageOrRefusal = (answer: Effect.Effect<Answer, NotObserved>): Effect.Effect<Answer, NotObserved> =>
+  Effect.filterOrFail(
+    answer,
+    ({ page, status }) => page !== undefined || status >= 400 && !aboutSomethingElse.has(status),
+    ({ status }) =>
+      new NotObserved({ reason: status < 300 ? "the answer is no page" : `the service answered ${status}` })
+  )
+
 export const itemsOf = ({ layout, page }: Answer): ReadonlyArray<unknown> => {
   const items = page?.[layout.items]
   return Array.isArray(items) ? items : []
@@ -203,7 +226,12 @@ export const fieldsOf = (answer: Answer, field: string): ReadonlyArray<string> =
 export const cursorOf = ({ headers, layout, page }: Answer): unknown =>
   page === undefined ? undefined : Lists.cursorOf(layout, page, headers)
 
-export const idsOf = (answer: Answer): ReadonlyArray<unknown> => itemsOf(answer).map((item) => fieldOf(item, "id"))
+/** Returns the ids, and the whole record for one without an id. */
+export const idsOf = (answer: Answer): ReadonlyArray<unknown> =>
+  itemsOf(answer).map((item) => {
+    const id = fieldOf(item, "id")
+    return typeof id === "string" ? id : JSON.stringify(item)
+  })
 
 /** Gets a page, which facts share unless `send` is given. Without one, nothing can be observed. */
 export const pageOf = (
@@ -215,7 +243,7 @@ export const pageOf = (
     ask[by](parameters),
     ({ page }) => page !== undefined,
     ({ status }) =>
-      new NotObserved({ reason: status < 300 ? "the answer is not JSON" : `the service answered ${status}` })
+      new NotObserved({ reason: status < 300 ? "the answer is no page" : `the service answered ${status}` })
   )
 
 /** Gets a page, and returns it with its cursor. */

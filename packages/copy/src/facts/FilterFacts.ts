@@ -1,7 +1,17 @@
 /** Facts about filters (§4.1 to §4.3): whether a filter selects, and what it does with a value that no record has. */
 import { Lists } from "@payments/core"
 import { Effect, Option } from "effect"
-import { type Ask, cursorOf, fieldOf, idsOf, itemsOf, notObserved, pageOf, whileUnchanged } from "./Ask.ts"
+import {
+  type Ask,
+  cursorOf,
+  fieldOf,
+  idsOf,
+  itemsOf,
+  notObserved,
+  pageOf,
+  pageOrRefusal,
+  whileUnchanged
+} from "./Ask.ts"
 import { type Fact, observed, records, rule } from "./Fact.ts"
 
 export const filterFacts = ({ filters, section }: Lists.AnyList): ReadonlyArray<Fact> => [
@@ -61,7 +71,9 @@ const absentValue = (section: string, field: string): Fact => ({
   question: `What does a ${field} give that no record has?`,
   observe: Effect.fnUntraced(function*(ask) {
     if (itemsOf(yield* pageOf(ask, { limit: "2" })).length === 0) return yield* notObserved("the list is empty")
-    const answer = yield* withAbsentValue(ask, field, (value) => ask.get({ [field]: value, limit: "2" }))
+    const answer = yield* pageOrRefusal(
+      withAbsentValue(ask, field, (value) => ask.get({ [field]: value, limit: "2" }))
+    )
     if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
     if (itemsOf(answer).length === 0 && cursorOf(answer) === null) return observed("no record", "no record")
     return yield* whileUnchanged(ask, { limit: "2", evident: ["everything"] }, (unfiltered) =>
@@ -84,24 +96,41 @@ export const withAbsentValue = Effect.fnUntraced(function*(
 ) {
   const beginning = yield* Effect.option(beginningOf(ask, field))
   if (Option.isSome(beginning)) {
-    const answer = yield* send(beginning.value)
-    const values = itemsOf(answer).map((item) => fieldOf(item, field))
-    if (!values.some((text) => typeof text === "string" && text.startsWith(beginning.value))) return answer
+    const { value: { beginning: text } } = beginning
+    const answer = yield* send(text)
+    if (!itemsOf(answer).some((item) => String(fieldOf(item, field)).startsWith(text))) return answer
   }
-  return yield* send(absent)
+  return yield* send(absentValueOf(filterOf(ask, field)))
 })
 
-/** Returns a value of the field without its last two characters. */
+const filterOf = ({ list }: Ask, field: string): Lists.Filter | undefined =>
+  Object.entries<Lists.Filter>(list.filters).find(([name]) => name === field)?.[1]
+
+/** A service may refuse what is no date, and ignore a day that no record has. */
+const absentValueOf = (filter: Lists.Filter | undefined): string =>
+  filter?.type === "day" || filter?.type === "dateTime" ? absentDay : absent
+
+/**
+ * Returns a value of the field without its last two characters. No record of the first page has that as its value, and the first
+ * two do not begin with it: so the answer of a service that ignores it looks otherwise.
+ */
 const beginningOf = Effect.fnUntraced(function*(ask: Ask, field: string) {
-  const value = yield* valueOf(ask, field)
-  return Object.entries<Lists.Filter>(ask.list.filters).find(([name]) => name === field)?.[1].type !== "text" ||
-      value.length < shortestText
-    ? yield* notObserved(`a ${field} is shorter than ${shortestText} characters`)
-    : value.slice(0, -2)
+  const values = itemsOf(yield* pageOf(ask, { limit: "100" })).map((item) => String(fieldOf(item, field) ?? ""))
+  const value = filterOf(ask, field)?.type === "text"
+    ? values.find((text) => {
+      const beginning = text.slice(0, -2)
+      return text.length >= shortestText && !values.includes(beginning) &&
+        !values.slice(0, 2).some((first) => first.startsWith(beginning))
+    })
+    : undefined
+  return value === undefined
+    ? yield* notObserved(`no ${field} has a beginning of its own`)
+    : { beginning: value.slice(0, -2), value }
 })
 
 /** A value that the documented fields cannot have by chance. */
 const absent = "no-such-value-7f3a9c51d04e"
+const absentDay = "1900-01-01"
 
 /** A shorter text could be a value of its own. */
 const shortestText = 6
@@ -111,9 +140,8 @@ const prefix = (section: string, field: string): Fact => ({
   section,
   question: `What does ${field} give with the beginning of a value?`,
   observe: Effect.fnUntraced(function*(ask) {
-    const value = yield* valueOf(ask, field)
-    const beginning = yield* beginningOf(ask, field)
-    const answer = yield* ask.get({ [field]: beginning, limit: "2" })
+    const { beginning, value } = yield* beginningOf(ask, field)
+    const answer = yield* pageOrRefusal(ask.get({ [field]: beginning, limit: "2" }))
     if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
     const values = itemsOf(answer).map((item) => fieldOf(item, field))
     if (values.includes(beginning)) return yield* notObserved("the beginning is a value of its own")
@@ -137,7 +165,9 @@ const twoFilters = (section: string): Fact => ({
       { limit: "100", evident: [] },
       Effect.fnUntraced(function*(page) {
         const [one, other] = yield* twoValues(ask, itemsOf(page))
-        const answer = yield* ask.get({ [one.field]: one.value, [other.field]: other.value, limit: "100" })
+        const answer = yield* pageOrRefusal(
+          ask.get({ [one.field]: one.value, [other.field]: other.value, limit: "100" })
+        )
         if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
         const found = itemsOf(answer)
         if (found.length === 0) return observed("no record", "no record, although one matches both")
@@ -167,7 +197,8 @@ const twoValues = Effect.fnUntraced(function*(ask: Ask, items: ReadonlyArray<unk
       const found = items.find((item) => {
         const [value, second] = [fieldOf(item, one), fieldOf(item, other)]
         return typeof value === "string" && typeof second === "string" && value !== "" && second !== "" &&
-          items.some((each) => fieldOf(each, one) === value && fieldOf(each, other) !== second)
+          items.some((each) => fieldOf(each, one) === value && fieldOf(each, other) !== second) &&
+          items.some((each) => fieldOf(each, one) !== value && fieldOf(each, other) === second)
       })
       if (one !== other && found !== undefined) {
         const valueOfField = (field: string): FieldValue => ({ field, value: String(fieldOf(found, field)) })

@@ -10,6 +10,7 @@ import {
   itemsOf,
   notObserved,
   pageOf,
+  pageOrRefusal,
   pageWithCursor,
   whileUnchanged
 } from "./Ask.ts"
@@ -24,11 +25,13 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
       Effect.flatMap(pageOf(ask, { limit: "100" }), (page) => {
         const { length } = itemsOf(page)
         if (length < leastRecords) return Effect.fail(notObserved(`fewer than ${leastRecords} records`))
-        const orders = Object.entries(Lists.dateFields(list)).flatMap(([field, kind]) =>
-          kind === "dateTime" ? orderBy(field, page) : []
+        const judged = Object.entries(Lists.dateFields(list)).flatMap(([field, kind]) =>
+          kind === "dateTime" ? [orderBy(field, page)] : []
         )
-        return orders.length > 1
-          ? Effect.fail(notObserved(`several orders fit: ${orders.join("; ")}`))
+        const orders = judged.flatMap((order) => order === undefined || order === "none" ? [] : [order])
+        if (orders.length > 1) return Effect.fail(notObserved(`several orders fit: ${orders.join("; ")}`))
+        return orders.length === 0 && judged.includes(undefined)
+          ? Effect.fail(notObserved("a date has too few different values, or another format"))
           : Effect.succeed(observed(orders[0] ?? "no date", `${length} records`))
       })
   },
@@ -43,16 +46,16 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
         Effect.fnUntraced(function*(page) {
           const ids = idsOf(page)
           if (ids.length < leastRecords) return yield* notObserved(`fewer than ${leastRecords} records`)
-          const seven = idsOf(yield* pageOf(ask, { limit: "7" }))
-          const { cursor, page: first } = yield* pageWithCursor(ask, "1")
-          const ones = [...idsOf(first), ...idsOf(yield* pageOf(ask, { limit: "1", cursor }))]
-          for (const read of [seven, ones]) {
-            if (read.length < 2) return yield* notObserved("smaller pages have too few records")
+          const [seven, one] = [yield* pageOf(ask, { limit: "7" }), yield* pageOf(ask, { limit: "1" })]
+          const { cursor, page: first } = yield* pageWithCursor(ask, "2")
+          const twos = [...idsOf(first), ...idsOf(yield* pageOf(ask, { limit: "2", cursor }))]
+          for (const read of [idsOf(one), twos, idsOf(seven)]) {
+            if (read.length === 0) return yield* notObserved("smaller pages have too few records")
             if (!areSame(read, ids.slice(0, read.length))) {
               return observed("other records", "smaller pages give other records than limit 100")
             }
           }
-          return observed("the same records", "limits 1, 7 and 100")
+          return observed("the same records", "limits 1, 2, 7 and 100")
         })
       )
   },
@@ -70,8 +73,11 @@ const cursorFacts: ReadonlyArray<Fact> = [
         { limit: "7", evident: ["the next records", "the next 2 records", "the first page", "a refusal"] },
         Effect.fnUntraced(function*(page) {
           const cursor = yield* cursorAfterTwo(ask, page)
-          const answer = yield* ask.get({ limit: "3", cursor })
-          if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
+          const answer = yield* pageOrRefusal(ask.get({ limit: "3", cursor }))
+          if (answer.page === undefined) {
+            yield* requireAccepted(ask, cursor)
+            return observed("a refusal", `status ${answer.status}`)
+          }
           const [all, ids] = [idsOf(page), idsOf(answer)]
           if (all.length < 5) return yield* notObserved("the list has fewer than 5 records")
           if (areSame(ids, all.slice(2, 5))) return observed("the next records", "as many as the new limit")
@@ -93,10 +99,11 @@ const cursorFacts: ReadonlyArray<Fact> = [
         Effect.fnUntraced(function*(page) {
           const [field, value] = yield* otherFilter(ask, page)
           const cursor = yield* cursorAfterTwo(ask, page)
-          const answer = yield* ask.get({ limit: "2", cursor, [field]: value })
+          const answer = yield* pageOrRefusal(ask.get({ limit: "2", cursor, [field]: value }))
           if (answer.page === undefined) {
             // The service may refuse the value, if the last record with it is gone.
             yield* pageOf(ask, { limit: "2", [field]: value }, "send")
+            yield* requireAccepted(ask, cursor)
             return observed("a refusal", `status ${answer.status}`)
           }
           const [all, ids] = [idsOf(page), idsOf(answer)]
@@ -104,7 +111,8 @@ const cursorFacts: ReadonlyArray<Fact> = [
             return observed("the next page, without the filter", "the records that the cursor gives alone")
           }
           if (areSame(ids, all.slice(0, 2))) return observed("the first page", "the records of the first page")
-          return itemsOf(answer).every((item) => String(fieldOf(item, field)).startsWith(value))
+          const matching = itemsOf(answer).filter((item) => String(fieldOf(item, field)).startsWith(value)).length
+          return matching > 0 && matching === ids.length
             ? observed("filtered records", "only records that match the filter")
             : observed("other records", "other records")
         })
@@ -121,8 +129,11 @@ const cursorFacts: ReadonlyArray<Fact> = [
         Effect.fnUntraced(function*(first) {
           if (ask.other === undefined) return yield* notObserved("no other list is read")
           const { cursor } = yield* pageWithCursor(ask.other, "2")
-          const answer = yield* ask.get({ limit: "2", cursor })
-          if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
+          const answer = yield* pageOrRefusal(ask.get({ limit: "2", cursor }))
+          if (answer.page === undefined) {
+            yield* requireAccepted(ask.other, cursor)
+            return observed("a refusal", `status ${answer.status}`)
+          }
           return areSame(idsOf(answer), idsOf(first))
             ? observed("the first page", "the records of the first page")
             : observed("other records", "other records than those of the first page")
@@ -141,6 +152,9 @@ const cursorAfterTwo = Effect.fnUntraced(function*(ask: Ask, page: Answer) {
   return cursor
 })
 
+/** Fails if the cursor is refused in its own list too: it has expired, or may be used once only. */
+const requireAccepted = (ask: Ask, cursor: string) => pageOf(ask, { limit: "2", cursor }, "send")
+
 const areSame = (one: ReadonlyArray<unknown>, other: ReadonlyArray<unknown>): boolean =>
   JSON.stringify(one) === JSON.stringify(other)
 
@@ -157,12 +171,14 @@ const otherFilter = Effect.fnUntraced(function*(ask: Ask, page: Answer) {
   return yield* notObserved("no filter has a value that is missing on the first two pages")
 })
 
-const orderBy = (field: string, page: Answer): ReadonlyArray<string> => {
-  const times = fieldsOf(page, field).flatMap((text) =>
+/** Returns the order of the page by a date, `none` if it has another order, or undefined if the dates do not show it. */
+const orderBy = (field: string, page: Answer): string | undefined => {
+  const texts = fieldsOf(page, field)
+  const times = texts.flatMap((text) =>
     Option.toArray(Option.map(timestamp(text), ({ epochMilliseconds }) => epochMilliseconds))
   )
-  if (new Set(times).size < leastRecords / 2 || times.length < leastRecords) return []
   const steps = new Set(times.slice(1).map((time, index) => Math.sign(time - (times[index] ?? time))))
-  if (!steps.has(1)) return [`${field}, newest first`]
-  return steps.has(-1) ? [] : [`${field}, oldest first`]
+  if (steps.has(1) && steps.has(-1)) return "none"
+  if (times.length < Math.max(leastRecords, texts.length) || new Set(times).size < leastRecords / 2) return undefined
+  return steps.has(1) ? `${field}, oldest first` : `${field}, newest first`
 }

@@ -9,6 +9,7 @@ import {
   itemsOf,
   notObserved,
   pageOf,
+  pageOrRefusal,
   pageWithCursor,
   whileUnchanged
 } from "./Ask.ts"
@@ -34,14 +35,14 @@ export const pageFacts = ({ limits }: Lists.AnyList, pages: number): ReadonlyArr
     name: "limit-1",
     section: "§8",
     question: "How many records does limit 1 give?",
-    rule: rule("a page has at most limit records", "obeyed"),
+    rule: rule("a page has at most limit records", "obeyed", "fewer"),
     observe: (ask) => atMost(ask, 1)
   },
   {
     name: "limit-100",
     section: "§8",
     question: "How many records does limit 100 give?",
-    rule: rule("limit 100 is accepted", "obeyed"),
+    rule: rule("limit 100 is accepted", "obeyed", "fewer"),
     observe: (ask) => atMost(ask, 100)
   },
   treatmentOf({
@@ -67,9 +68,12 @@ export const pageFacts = ({ limits }: Lists.AnyList, pages: number): ReadonlyArr
 const atMost = (ask: Ask, limit: number): ReturnType<Fact["observe"]> =>
   Effect.flatMap(pageOf(ask, { limit: String(limit) }), (answer) => {
     const { length } = itemsOf(answer)
-    return length === 0
-      ? Effect.fail(notObserved("the list is empty"))
-      : Effect.succeed(observed(length <= limit ? "obeyed" : "more", records(length)))
+    if (length === 0) return Effect.fail(notObserved("the list is empty"))
+    if (length > limit) return Effect.succeed(observed("more", records(length)))
+    // Fewer records, although more follow: another limit applies, or the service leaves records out.
+    return length < limit && cursorOf(answer) !== null
+      ? Effect.succeed(observed("fewer", records(length)))
+      : Effect.succeed(observed("obeyed", records(length)))
   })
 
 /** How a service treats a limit that the document does not allow. `valid` is the next one that it allows. */
@@ -87,14 +91,13 @@ const treatmentOf = ({ limit, valid, ...stated }: {
     const page = yield* pageOf(ask, { limit: String(valid) })
     if (itemsOf(page).length === 0) return yield* notObserved("the list is empty")
     if (limit > valid && cursorOf(page) === null) return yield* notObserved(`the list has one page of ${valid}`)
-    const answer = yield* ask.get({ limit: String(limit) })
-    if (answer.page === undefined) {
-      return answer.status < 300
-        ? yield* notObserved("the answer is not JSON")
-        : observed("refused", `status ${answer.status}`)
-    }
+    const answer = yield* pageOrRefusal(ask.get({ limit: String(limit) }))
+    if (answer.page === undefined) return observed("refused", `status ${answer.status}`)
     const { length } = itemsOf(answer)
-    const isObeyed = limit > valid ? length > valid : length === 0
+    if (limit < valid) return observed(length === 0 ? "obeyed" : "another limit", records(length))
+    if (itemsOf(page).length < valid) return yield* notObserved(`a page of ${valid} has fewer records`)
+    // A list that ends before the limit obeys it too.
+    const isObeyed = length === limit || length > valid && cursorOf(answer) === null
     return observed(isObeyed ? "obeyed" : "another limit", records(length))
   })
 })
@@ -104,7 +107,7 @@ const limitOfText: Fact = {
   section: "§8",
   question: "Is a limit that is no number refused, or treated as another limit?",
   observe: (ask) =>
-    Effect.flatMap(ask.get({ limit: "many" }), (answer) => {
+    Effect.flatMap(pageOrRefusal(ask.get({ limit: "many" })), (answer) => {
       if (answer.page !== undefined) return Effect.succeed(observed("another limit", records(itemsOf(answer).length)))
       return Effect.map(pageOf(ask, {}), () => observed("refused", `status ${answer.status}`))
     })
@@ -120,9 +123,10 @@ const defaultSize = (documented: number | undefined): Fact => ({
   observe: (ask) =>
     Effect.flatMap(pageOf(ask, {}), (answer) => {
       const { length } = itemsOf(answer)
-      return cursorOf(answer) === null && (documented === undefined || length < documented)
+      if (cursorOf(answer) !== null) return Effect.succeed(observed(String(length), records(length)))
+      return documented === undefined || length <= documented
         ? Effect.fail(notObserved("the list is shorter"))
-        : Effect.succeed(observed(String(length), records(length)))
+        : Effect.succeed(observed(`${length} or more`, records(length)))
     })
 })
 
@@ -137,7 +141,8 @@ const nextPage: Fact = {
       { limit: "2", evident: ["other records", "refused"] },
       Effect.fnUntraced(function*(page) {
         const { cursor } = yield* pageWithCursor(ask, "2")
-        const second = yield* ask.get({ limit: "2", cursor })
+        const shared = yield* pageOrRefusal(ask.get({ limit: "2", cursor }))
+        const second = shared.page === undefined ? yield* afterFreshPage(ask) : shared
         if (second.page === undefined) return observed("refused", `status ${second.status}`)
         const before = new Set(idsOf(page))
         const repeats = idsOf(second).filter((id) => before.has(id)).length
@@ -182,10 +187,17 @@ const sameCursor: Fact = {
   rule: rule("an unchanged cursor is accepted, also a second time", "accepted"),
   observe: Effect.fnUntraced(function*(ask) {
     const { cursor } = yield* pageWithCursor(ask, "2")
-    const once = yield* ask.get({ limit: "2", cursor })
-    const again = yield* ask.get({ limit: "2", cursor }, { isSecond: true })
-    const refused = [once, again].find(({ page }) => page === undefined)
-    if (refused !== undefined) return observed("refused", `status ${refused.status}`)
+    const once = yield* pageOrRefusal(ask.get({ limit: "2", cursor }))
+    const again = yield* pageOrRefusal(ask.get({ limit: "2", cursor }, { isSecond: true }))
+    if (once.page === undefined || again.page === undefined) {
+      // An older cursor may have expired.
+      const fresh = yield* cursorOfFreshPage(ask)
+      for (let time = 1; time <= 2; time++) {
+        const { page, status } = yield* pageOrRefusal(ask.send({ limit: "2", cursor: fresh }))
+        if (page === undefined) return observed("refused", `status ${status}`)
+      }
+      return yield* notObserved("the cursor was no longer accepted")
+    }
     if (JSON.stringify(idsOf(once)) !== JSON.stringify(idsOf(again))) {
       return yield* notObserved("two answers differ; the list may have changed in between")
     }
@@ -196,6 +208,15 @@ const sameCursor: Fact = {
     )
   })
 }
+
+const cursorOfFreshPage = Effect.fnUntraced(function*(ask: Ask) {
+  const cursor = cursorOf(yield* pageOf(ask, { limit: "2" }, "send"))
+  return typeof cursor === "string" ? cursor : yield* notObserved("the list has one page of 2")
+})
+
+/** An older cursor may have expired. */
+const afterFreshPage = (ask: Ask) =>
+  Effect.flatMap(cursorOfFreshPage(ask), (cursor) => pageOrRefusal(ask.send({ limit: "2", cursor })))
 
 /** Two pages show what it counts: only one of the answers fits both. */
 const meaningOfCount: Fact = {
@@ -213,10 +234,14 @@ const meaningOfCount: Fact = {
         const [one, two] = [countIn(first), countIn(second)]
         if (one === undefined || two === undefined) return observed("no integer", "a page without an integer")
         const [before, after] = [itemsOf(first).length, itemsOf(second).length]
+        const seven = yield* pageOf(ask, { limit: "7" })
+        const ofSeven = countIn(seven)
         const answers = [
           ["the page", one === before && two === after],
           ["the list", one === two && one > before + after],
-          ["what follows the page", one - two === after]
+          // The page of 7 tells the records that follow from those that follow and the page.
+          ["what follows the page", one - two === after && ofSeven === one + before - itemsOf(seven).length],
+          ["the page and what follows", one - two === before && ofSeven === one]
         ] as const
         const [answer] = answers.find(([, fits]) => fits) ?? []
         if (answer === undefined) return yield* notObserved("it fits no explanation; the list may have changed")
@@ -237,11 +262,14 @@ const unknownParameter: Fact = {
       ask,
       { limit: "2", evident: ["ignored", "refused"] },
       (page) =>
-        Effect.map(ask.get({ limit: "2", noSuchParameter: "1" }), (answer) => {
-          if (answer.page === undefined) return observed("refused", `status ${answer.status}`)
-          return JSON.stringify(idsOf(answer)) === JSON.stringify(idsOf(page))
-            ? observed("ignored", "the same records as without it")
-            : observed("obeyed", "other records than without it")
+        Effect.flatMap(pageOrRefusal(ask.get({ limit: "2", noSuchParameter: "1" })), (answer) => {
+          if (answer.page === undefined) return Effect.succeed(observed("refused", `status ${answer.status}`))
+          if (itemsOf(page).length === 0) return Effect.fail(notObserved("the list is empty"))
+          return Effect.succeed(
+            JSON.stringify(idsOf(answer)) === JSON.stringify(idsOf(page))
+              ? observed("ignored", "the same records as without it")
+              : observed("obeyed", "other records than without it")
+          )
         })
     )
 }

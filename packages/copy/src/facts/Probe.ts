@@ -69,8 +69,9 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
   yield* lockFacts(file)
   let facts = yield* readFacts(file, service)
   const spent = yield* Ref.make(0)
+  let mustStop = false
   const take = Effect.flatMap(
-    Ref.modify(spent, (requests) => [requests < budget, Math.min(requests + 1, budget)]),
+    Ref.modify(spent, (requests) => mustStop ? [false, requests] : [requests < budget, Math.min(requests + 1, budget)]),
     (isLeft) => isLeft ? Effect.void : Effect.fail(notObserved(noneLeft))
   )
   /** The facts of one round share their requests. */
@@ -94,7 +95,10 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
       const spentBefore = yield* Ref.get(spent)
       const evidence = yield* fact.observe(ask).pipe(
         Effect.match({
-          onFailure: ({ reason }): Evidence => reason === noneLeft ? before : { ...before, problem: reason },
+          onFailure: (failure): Evidence => {
+            mustStop ||= failure.mustStop === true
+            return failure.reason === noneLeft ? before : { ...before, problem: failure.reason }
+          },
           onSuccess: ({ answer, seen }): Evidence => add(before, { answer, seen, at: DateTime.formatIso(now) })
         })
       )

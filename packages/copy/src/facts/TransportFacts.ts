@@ -89,10 +89,13 @@ function errorBody(name: string, request: string, send: (ask: Ask) => ReturnType
     section: "§7",
     question: `Which shape has the answer to ${request}?`,
     observe: (ask) =>
-      Effect.flatMap(send(ask), (answer) =>
-        answer.status < 400
-          ? Effect.fail(notObserved("it is not refused"))
-          : Effect.succeed(observed(shapeOf(answer), `status ${answer.status}`)))
+      Effect.flatMap(
+        send(ask),
+        (answer) =>
+          answer.status < 400 || name === "parameter" && [401, 403].includes(answer.status)
+            ? Effect.fail(notObserved("it is not refused"))
+            : Effect.succeed(observed(shapeOf(answer), `status ${answer.status}`))
+      )
   }
 }
 

@@ -74,7 +74,7 @@ describe("the conformance check", () => {
   it.live.each<readonly [string, ReadonlyArray<Fault>, ReadonlyArray<string>]>([
     ["items is not an array", [{ fault: "envelope", member: "items", value: "{}" }], [
       "items is an array of objects",
-      "without a limit, a page has 20 records"
+      "a request without a cursor gives the first page"
     ]],
     ["the cursor is missing", [{ fault: "envelope", member: "cursor" }], [
       "cursor is a string or null",
@@ -202,7 +202,7 @@ describe("the conformance check", () => {
     ]],
     // The checks of §4.4.2 and §4.4.4 share the first request with a cursor. The check of §4.4.3 sends none, because 3
     // records fit on one page. The check of §4.4.4 sends the second, with the same cursor.
-    ["is refused when it is sent again", { fault: "status", status: 400, pages: "later", list: "invoices", nth: 2 }, [
+    ["is refused when it is sent again", { fault: "status", status: 400, pages: "later", list: "invoices", every: 2 }, [
       "an unchanged cursor is accepted, also a second time"
     ]]
   ])("finds a cursor that %s", ([, fault, rules]) =>
