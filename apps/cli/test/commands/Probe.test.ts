@@ -68,7 +68,7 @@ describe("payments probe", () => {
       const answers = new Map(rowsOf(stdout).map(({ answer, degree, fact, seen }) => [fact, [answer, degree, seen]]))
       assert.deepStrictEqual(answers.get("values-status"), [
         "pending, paid, failed",
-        "certain",
+        "likely",
         "pending 2, paid 1, failed 1"
       ])
       assert.deepStrictEqual(answers.get("steps")?.[2], "pending → paid 1, pending → failed 1")

@@ -1,6 +1,7 @@
 /**
  * Facts that a copy has collected while the list was read: the values of kinds and states, the steps of the status, the fields
- * that can be without a value, and those that change. They cost no request. They say what was seen, and never what cannot be.
+ * that can be without a value, and those that change. They cost no request. They say what was seen, and never what cannot be, so
+ * none is certain.
  */
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
@@ -19,23 +20,25 @@ export const copyFacts = Effect.fnUntraced(function*(
   const last = scans.find(({ part, state }) => part === "" && state === "complete")
   if (last === undefined) return []
   const { contents } = yield* ScanTotals.ofScan({ location: reader.location }, last)
-  const scanned = contents[subjects.scans]?.["complete"] ?? 0
-  const known = (
-    { answer, ...fact }: Pick<KnownFact, "name" | "section" | "question" | "seen" | "answer">
-  ): KnownFact => ({
+  return [...valueFacts(contents), ...stepFacts(contents), ...fieldFacts(contents)].map((
+    { answer, records, ...fact }
+  ) => ({
     ...fact,
     answer,
     list: list.name,
-    degree: answer === undefined ? "undecided" : scanned > 1 ? "certain" : "likely",
-    agreeing: scanned,
-    observations: scanned,
+    // A later record may show more.
+    degree: answer === undefined ? "undecided" : "likely",
+    agreeing: records,
+    observations: records,
     firstAt: undefined,
     lastAt: last.endedAt
-  })
-  return [...valueFacts(contents), ...stepFacts(contents), ...fieldFacts(contents)].map(known)
+  }))
 })
 
-type CopyFact = Pick<KnownFact, "name" | "section" | "question" | "seen" | "answer">
+/** `records` is the number of records that were looked at. */
+type CopyFact = Pick<KnownFact, "name" | "section" | "question" | "seen" | "answer"> & { readonly records: number }
+
+const totalOf = (counts: Contents[string]): number => Object.values(counts).reduce((sum, count) => sum + count, 0)
 
 const valueFacts = (contents: Contents): ReadonlyArray<CopyFact> =>
   Object.entries(contents).filter(([subject]) => !subject.startsWith("(")).map(([field, values]) => ({
@@ -43,7 +46,8 @@ const valueFacts = (contents: Contents): ReadonlyArray<CopyFact> =>
     section: "§2",
     question: `Which values has ${field} had?`,
     answer: namesIn(values),
-    seen: countsIn(values) ?? "no record had a value"
+    seen: countsIn(values) ?? "no record had a value",
+    records: totalOf(values)
   }))
 
 const stepFacts = (contents: Contents): ReadonlyArray<CopyFact> => {
@@ -57,14 +61,16 @@ const stepFacts = (contents: Contents): ReadonlyArray<CopyFact> => {
       section: "§3",
       question: "Which ways has the status gone?",
       answer: namesIn(steps),
-      seen: countsIn(steps) ?? "no status has changed"
+      seen: countsIn(steps) ?? "no status has changed",
+      records: totalOf(steps)
     },
     {
       name: "last-states",
       section: "§3",
       question: "Which states has no record left so far?",
       answer: isKnown ? last.join(", ") || "none" : undefined,
-      seen: isKnown ? "a record may still leave them" : "no status has changed"
+      seen: isKnown ? "a record may still leave them" : "no status has changed",
+      records: totalOf(steps)
     }
   ]
 }
@@ -78,14 +84,16 @@ const fieldFacts = (contents: Contents): ReadonlyArray<CopyFact> => {
       section: "§2.5",
       question: "Which fields can be without a value?",
       answer: written === 0 ? undefined : namesIn(empty) ?? "none so far",
-      seen: `${countsIn(empty) ?? "none"}; of ${written} new and changed records`
+      seen: `${countsIn(empty) ?? "none"}; of ${written} new and changed records`,
+      records: written
     },
     {
       name: "changed-fields",
       section: "§3",
       question: "Which fields change after the first sight of a record?",
-      answer: updates === 0 ? undefined : namesIn(changed) ?? "none",
-      seen: `${countsIn(changed) ?? "none"}; of ${updates} changes`
+      answer: updates === 0 ? undefined : namesIn(changed) ?? "none so far",
+      seen: `${countsIn(changed) ?? "none"}; of ${updates} changes`,
+      records: updates
     }
   ]
 }

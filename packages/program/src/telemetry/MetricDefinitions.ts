@@ -79,7 +79,7 @@ const wholeRuns = ({ outcome: { result } }: Facts["Ended"]) =>
     ? [result.success]
     : result.success.filter(({ part }) => part === undefined)
 
-/** A full scan says for each kind of drift how much it has found. A pass adds what it has found. */
+/** A full scan says for each kind of drift how much it has found. A pass says only what it has found. */
 const driftOf = (
   event: Facts["Ended"],
   fact: DriftName
@@ -167,8 +167,7 @@ export const definitions = {
     per: "list",
     unit: "{change}",
     labels: { fact: driftNames },
-    help:
-      "What the records of the last full scan of this process, and of the passes since, had that no earlier record had.",
+    help: "What the records of the last full scan of this process, or of a pass since, had that no earlier record had.",
     from: { Ended: (event) => driftNames.flatMap((fact) => driftOf(event, fact)) }
   }),
   payments_list_lock_held: metric({
