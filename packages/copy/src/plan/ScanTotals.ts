@@ -2,7 +2,7 @@
  * The totals of a running scan: its counts, and the sums and digest for its certificate. They are committed with every
  * checkpoint, so that a resumed scan continues from them. Databases store them in the column `totals`.
  */
-import { Effect, type Option, Schema } from "effect"
+import { Effect, Option, Schema } from "effect"
 import type { Certificate } from "../port/Certificate.ts"
 import { Counts } from "../port/Counts.ts"
 import { type Batch, Damaged, type ScanProgress, SinkError } from "../port/Sink.ts"
@@ -47,6 +47,13 @@ const Json = Schema.fromJsonString(ScanTotals)
 
 export const toJson: (totals: ScanTotals) => string = Schema.encodeSync(Json)
 export const fromJson: (text: string) => Option.Option<ScanTotals> = Schema.decodeOption(Json)
+
+/** Returns what a stored scan says of the records; nothing if there is no scan, or if its totals cannot be read. */
+export const contentsOf = (scan: { readonly totals: string } | undefined): Contents =>
+  scan === undefined ? noContents : Option.match(fromJson(scan.totals), {
+    onNone: () => noContents,
+    onSome: ({ contents }) => contents
+  })
 
 /** Fails if the text is invalid. */
 export const ofScan = (

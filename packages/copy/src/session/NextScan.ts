@@ -1,7 +1,7 @@
 /** Chooses the next scan: the last one if it can be resumed, otherwise a new one. */
 import { type Lists, Position } from "@payments/core"
 import { Effect, Option, Schema } from "effect"
-import { type Contents, merged, noContents } from "../plan/Contents.ts"
+import { type Contents, merged } from "../plan/Contents.ts"
 import type { PlanInput } from "../plan/Plan.ts"
 import { RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
@@ -85,7 +85,7 @@ export const nextScan = Effect.fnUntraced(function*(
 ): Effect.fn.Return<NextScan, SinkError> {
   const requested = requestText(request)
   const [last] = scans
-  const known = whole === undefined ? noContents : (yield* ScanTotals.ofScan(store, whole)).contents
+  const known = ScanTotals.contentsOf(whole)
   const countsAll = Object.keys(known).length === 0 && (nextRows.get(list.label) ?? 0) > 0
   const wasComplete = scans.some(({ state }) => state === "complete")
   // A record is new only if the whole list, or this part of it, was read completely before.
@@ -109,9 +109,7 @@ export const nextScan = Effect.fnUntraced(function*(
     // What a scan has written that did not end is not named yet.
     totals: {
       ...ScanTotals.none,
-      contents: last === undefined || last.state === "complete"
-        ? known
-        : merged(known, (yield* ScanTotals.ofScan(store, last)).contents)
+      contents: merged(known, ScanTotals.contentsOf(last?.state === "complete" ? undefined : last))
     },
     seen: new RowSet(),
     emitChanges,

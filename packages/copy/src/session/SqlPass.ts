@@ -4,7 +4,6 @@
  */
 import { Effect } from "effect"
 import { layoutOf } from "../plan/Columns.ts"
-import { noContents } from "../plan/Contents.ts"
 import { amountsOfText, type Plan, plan, type RowWrite } from "../plan/Plan.ts"
 import { RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
@@ -32,7 +31,7 @@ export const makePass = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Session, SinkError> {
   const { list, shared, store } = context
   const isLoaded = complete !== undefined
-  const stored = isLoaded ? (yield* ScanTotals.ofScan(store, complete)).contents : noContents
+  const stored = ScanTotals.contentsOf(complete)
   // Before its first head pass, a process only knows the rows that existed when the last full scan began, and those it inserted.
   if (isLoaded) {
     shared.headRows ??= complete.firstRow + (yield* ScanTotals.ofScan(store, complete)).counts.inserted

@@ -58,6 +58,14 @@ const cases: { readonly [title: string]: Case } = {
     },
     expect: fails({ _tag: "Timeout", phase: "attempt" }, 3)
   },
+  "adds headers, an ETag and a wrong Date": {
+    faults: [
+      { fault: "header", name: "x-ratelimit-limit", value: "100" },
+      { fault: "etag" },
+      { fault: "clock", aheadSeconds: 3600 }
+    ],
+    expect: returnsAll(1, 1, 1)
+  },
   "compresses its answers with gzip": {
     faults: [{ fault: "compress", encoding: "gzip" }],
     expect: returnsAll(1, 1, 1)
