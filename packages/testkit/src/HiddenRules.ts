@@ -187,7 +187,11 @@ const truthOfFilter = ({ behaviour, ignored, renamed }: Rules, { name }: Lists.A
   if (isInvoice && field === ignored) {
     return {
       [`filter-${field}`]: ["other records too"],
-      [`prefix-${field}`]: [absentValue === "refuse" && filterMatch === "exact" ? "a refusal" : "other records"],
+      // A beginning may be the value of another record, which is not refused.
+      [`prefix-${field}`]: [
+        "other records",
+        ...absentValue === "refuse" && filterMatch === "exact" ? ["a refusal"] : []
+      ],
       [`absent-${field}`]: [absentValue === "refuse" ? "a refusal" : "everything"]
     }
   }

@@ -86,8 +86,8 @@ const absentValue = (section: string, field: string): Fact => ({
 })
 
 /**
- * Sends a value that no record has: the beginning of one, which also shows whether a filter selects by prefix. If it does, or
- * if the beginning is a value of its own, sends another value.
+ * Sends a value that no record has: the beginning of one, which also shows whether a filter selects by prefix. If that gives
+ * records, sends another value.
  */
 export const withAbsentValue = Effect.fnUntraced(function*(
   ask: Ask,
@@ -98,7 +98,8 @@ export const withAbsentValue = Effect.fnUntraced(function*(
   if (Option.isSome(beginning)) {
     const { value: { beginning: text } } = beginning
     const answer = yield* send(text)
-    if (!itemsOf(answer).some((item) => String(fieldOf(item, field)).startsWith(text))) return answer
+    // With records in the answer, the beginning may be the value of a record on a later page.
+    if (itemsOf(answer).length === 0) return answer
   }
   return yield* send(absentValueOf(filterOf(ask, field)))
 })
