@@ -227,10 +227,11 @@ const hiddenRecords = (section: string): Fact => ({
       const answer = yield* pageOf(ask, { [field]: value, limit: "100" })
       const hidden = idsOf(answer).filter((id) => !shown.has(id))
       if (hidden.length === 0) continue
-      // A record can have appeared since the list was read.
-      const after = new Set(yield* wholeList(ask, "send"))
-      const still = hidden.filter((id) => !after.has(id))
-      if (still.length > 0) return observed("yes", `${records(still.length)} with a ${field} that others have`)
+      // A record can have appeared since the list was read, or a page can have skipped it while the list changed.
+      if (JSON.stringify(yield* wholeList(ask, "send")) !== JSON.stringify(whole)) {
+        return yield* notObserved("the list changed in between")
+      }
+      return observed("yes", `${records(hidden.length)} with a ${field} that others have`)
     }
     return yield* notObserved("none was found. A sample cannot show that there is none")
   })

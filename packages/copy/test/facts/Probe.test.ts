@@ -51,7 +51,10 @@ describe("a probe", () => {
     [{}, "unknown-parameter", "ignored"],
     [{}, "cursor-list", "a refusal"],
     [{}, "limit-101", "refused"],
-    [{}, "page-size", "the same records"]
+    [{}, "page-size", "the same records"],
+    [{ records: 150, behaviour: { hiddenStatus: "pending" } }, "hidden-records", "yes"],
+    [{ behaviour: { cursorLimit: "obey" } }, "cursor-limit", "the next records"],
+    [{ invoiceParameters: { contract: "contract_id" } }, "name-contract", "contract_id"]
   ])("of a service with %j is certain that %s is: %s", ([options, name, answer]) =>
     Effect.gen(function*() {
       assert.deepStrictEqual(factOf(yield* probeSandbox(options), name), ["certain", answer])
