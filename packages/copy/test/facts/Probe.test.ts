@@ -21,7 +21,7 @@ interface Probed {
 const folder = Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
 
 /** Probes a sandbox with these options. */
-const probeSandbox = (options: Parameters<typeof Sandbox.layer>[0], budget = 2000) =>
+const probeSandbox = (options: Parameters<typeof Sandbox.layer>[0], budget = 260) =>
   Effect.gen(function*() {
     const file = join(yield* folder, "facts.json")
     const probed = yield* Sandbox.use(({ url }) =>
