@@ -95,7 +95,9 @@ export const sandboxCommand = Command.make(
     like: optionalFlag(
       Flag.String("like").pipe(
         Flag.withMetavar("FILE"),
-        Flag.withDescription("serve as a service that payments probe has observed; the file with the observations")
+        Flag.withDescription(
+          "serve as a service that payments probe has observed; the file with the observations, which win over the other flags"
+        )
       )
     ),
     controlPort: optionalFlag(

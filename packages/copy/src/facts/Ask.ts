@@ -28,8 +28,12 @@ export interface Answer {
   readonly status: number
   readonly page: Readonly<Record<string, unknown>> | undefined
   readonly headers: Readonly<Record<string, string | undefined>>
-  /** The names of the members of the body, also of an error, with those of embedded objects after a dot. */
+  /**
+   * The names of the members of the body, also of an error, with those of embedded objects after a dot; and those of the
+   * headers. Without names that contain the key or a value of the request: a hostile service may return them.
+   */
   readonly members: ReadonlyArray<string>
+  readonly headerNames: ReadonlyArray<string>
   /** When the request was sent and when the answer was complete, in milliseconds since the epoch. */
   readonly between: readonly [sent: number, received: number]
   readonly layout: Lists.PageLayout
@@ -89,10 +93,8 @@ export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOpti
       // Every answer shows whether the service compresses.
       headers: { "accept-encoding": "gzip, br", ...more }
     })
+    const shown = withoutSecrets([Redacted.value(configuredKey), ...Object.values({ ...parameters, ...named })])
     const sentKey = key === "wrong" ? Redacted.make("wrong-key") : configuredKey
-    const isAnswer = ({ status }: Answer) =>
-      status >= 200 && status < 300 || status >= 400 && status < 500 && status !== 429 ||
-      status === 304 && more["if-none-match"] !== undefined
     const attempt = take.pipe(
       Effect.andThen(Effect.all([
         DateTime.now,
@@ -108,7 +110,15 @@ export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOpti
             const page = isSuccess && Array.isArray(body?.[list.page.items]) ? body : undefined
             if (isSuccess) onAnswer?.(text, body, headers)
             const between = [DateTime.toEpochMillis(sent), DateTime.toEpochMillis(received)] as const
-            return { status, page, headers, members: membersIn(body), between, layout: list.page }
+            return {
+              status,
+              page,
+              headers,
+              members: shown(membersIn(body)),
+              headerNames: shown(Object.keys(headers)),
+              between,
+              layout: list.page
+            }
           }
         )
       ),
@@ -118,7 +128,7 @@ export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOpti
           ? error
           : new NotObserved({ reason: `no answer (${error._tag})`, retryAfter: Duration.zero })
       ),
-      Effect.filterOrFail(isAnswer, refusalOf),
+      Effect.filterOrFail((answer) => isAnswer(answer) || answer.status === 304, refusalOf),
       Effect.tap(Effect.sleep(pause)),
       Effect.provideService(HttpClient.TracerDisabledWhen, () => true),
       // A client that follows a redirect could send the key to another address.
@@ -140,6 +150,19 @@ export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOpti
       : Effect.succeed(known)
   }
   return { list, nameOf, send, get }
+}
+
+const isAnswer = ({ status }: Answer): boolean =>
+  status >= 200 && status < 300 || status >= 400 && status < 500 && status !== 429
+
+/** A shorter value, such as a limit, occurs in a name by chance. */
+const shortestSecret = 4
+
+/** Returns a function that leaves out names that contain one of the secrets, in any case. */
+const withoutSecrets = (secrets: ReadonlyArray<string>) => {
+  const hidden = secrets.filter(({ length }) => length >= shortestSecret).map((secret) => secret.toLowerCase())
+  return (names: ReadonlyArray<string>): ReadonlyArray<string> =>
+    names.filter((name) => !hidden.some((secret) => name.toLowerCase().includes(secret)))
 }
 
 const longestWait = Duration.minutes(1)

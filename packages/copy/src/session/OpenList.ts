@@ -64,15 +64,18 @@ export class OpenList {
   }
 
   /**
-   * Names what a session that ends has found. `stored` is what the last complete full scan has stored. An erasure empties it, and
+   * Compares what a session has found with what was known and named before it. `stored` is what the last complete full scan has stored. An erasure empties it, and
    * then what this process has noted is forgotten too.
    */
   conclude(stored: Contents, contents: Contents): Concluded {
     if (Object.keys(stored).length === 0) this.#written = this.#named = noContents
     const before = merged(stored, this.#named)
-    const concluded = conclude(before, merged(merged(contents, this.#written), before))
-    this.#named = merged(this.#named, concluded.contents)
-    return concluded
+    return conclude(before, merged(merged(contents, this.#written), before))
+  }
+
+  /** Notes that a session has ended, and that what it has found is named. */
+  noteNamed({ contents }: Concluded): void {
+    this.#named = merged(this.#named, contents)
   }
 
   noteReadByPass(rows: ReadonlyArray<number>, hasRecordWithoutId: boolean): void {

@@ -75,7 +75,9 @@ export const makePass = Effect.fnUntraced(function*(
       isQuiet: Effect.sync(() => pass.state.isQuiet),
       end: Effect.sync(() => {
         const { lastRows, rowsEnd, totals } = pass.state
-        ;({ drift } = shared.conclude(stored, totals.contents))
+        const concluded = shared.conclude(stored, totals.contents)
+        drift = concluded.drift
+        shared.noteNamed(concluded)
         if (kind !== "head" || lastRows.size === 0) return
         shared.headEnd = lastRows
         shared.headRows = rowsEnd

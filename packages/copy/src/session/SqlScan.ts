@@ -1,6 +1,6 @@
 /** An open scan of a SQL destination: reads what {@link ScanState} needs, and writes what it decides, in transactions. */
 import { type Duration, Effect } from "effect"
-import { afterScan, noContents } from "../plan/Contents.ts"
+import { afterScan, type Concluded, noContents } from "../plan/Contents.ts"
 import { type Plan, plan } from "../plan/Plan.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
 import type { Session, SinkError } from "../port/Sink.ts"
@@ -120,21 +120,23 @@ const commitPlan = Effect.fnUntraced(function*(
   if (checkpoint !== null) return (yield* write(scan, { plan: planned, checkpoint, now })) === "whole"
   const { end, heldBack } = yield* concludeScan({ ...scan, totals: scan.state.totals, now })
   const findings = { ...scan.state.findings, missing: end.missing.length, heldBack }
-  scan.state = withContents(scan, findings)
+  const concluded = scan.shared.conclude(scan.opened.known, scan.state.totals.contents)
+  scan.state = withContents(scan, findings, concluded)
   const committed = yield* write(scan, { plan: planned, checkpoint: undefined, now, end })
   if (committed === "rowsRemoved") return yield* rowsRemoved(scan)
   if (committed === "outdated") return false
   detach(scan)
+  scan.shared.noteNamed(concluded)
   if (scan.isFull) scan.shared.completeFullScan(scan.opened.scan)
   return true
 })
 
-/** Compares what the scan has found with what was known before it. Only a scan of the whole list stores that. */
+/** Only a scan of the whole list stores what it has found. */
 const withContents = (
-  { isFull, opened: { isUncounted, known }, shared, state }: RunningScan,
-  findings: ScanTotals.Findings
+  { isFull, opened: { isUncounted }, state }: RunningScan,
+  findings: ScanTotals.Findings,
+  { contents, drift }: Concluded
 ): ScanState.ScanState => {
-  const { contents, drift } = shared.conclude(known, state.totals.contents)
   const stored = isUncounted ? noContents : afterScan(contents)
   return {
     ...state,

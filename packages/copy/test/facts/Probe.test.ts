@@ -153,6 +153,35 @@ describe("a probe", () => {
       }
     }).pipe(Effect.scoped, Effect.provide(platform)))
 
+  it.live("stores no key that a service returns as a header, a member or a type", () =>
+    Effect.gen(function*() {
+      const key = "sandbox_key"
+      const { facts, file } = yield* probeSandbox({
+        faults: [
+          { fault: "header", name: "x-ratelimit-no-such-value", value: "1" },
+          { fault: "body", status: 400, contentType: `text/${key}`, text: `{"${key}":{"${key}":1},"code":1}`, from: 30 }
+        ]
+      })
+      const text = yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.readFileString(file))
+      assert.notInclude(text, key)
+      assert.isAbove(facts.length, 0)
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
+  it.live("sends a request again that failed for the moment, and ends if the service wants a long pause", () =>
+    Effect.gen(function*() {
+      const passing = yield* probeSandbox({ faults: [{ fault: "status", status: 503, every: 3 }] })
+      assert.deepStrictEqual(factOf(passing, "limit-101"), ["certain", "refused"])
+      const soon = yield* probeSandbox({ faults: [{ fault: "status", status: 429, retryAfter: 1, nth: 3 }] }, 20)
+      assert.strictEqual(soon.requests, 20)
+      for (const wait of [{ retryAfter: 3600 }, { retryAfterDate: 3600 }]) {
+        const { facts, requests } = yield* probeSandbox({
+          faults: [{ fault: "status", status: 429, from: 3, ...wait }]
+        })
+        assert.strictEqual(requests, 3)
+        assert.isTrue(facts.some(({ seen }) => seen.includes("wants no request for more than a minute")))
+      }
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
   it.live("keeps what it has stored when it is interrupted", () =>
     Effect.gen(function*() {
       const file = join(yield* folder, "facts.json")

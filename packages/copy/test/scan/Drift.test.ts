@@ -12,8 +12,9 @@ import { afterScan, conclude, type Contents, noContents } from "../../src/plan/C
 import { contentHash, hashed, plan, type StoredRow } from "../../src/plan/Plan.ts"
 import { RowSet } from "../../src/plan/RowSet.ts"
 import * as ScanTotals from "../../src/plan/ScanTotals.ts"
-import type { Drift } from "../../src/port/Drift.ts"
+import { type Drift, driftText, driftWithoutSecrets } from "../../src/port/Drift.ts"
 import { openScanner, scan } from "../../src/scan/Scan.ts"
+import { OpenList } from "../../src/session/OpenList.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
 import { storedCode } from "../../src/text/FieldNames.ts"
 
@@ -152,6 +153,38 @@ describe("a scan", () => {
       }
       assert.deepStrictEqual(yield* scanInto(file, invoices(21, () => ({ status: "other" }))), [])
     }).pipe(Effect.scoped))
+})
+
+describe("drift", () => {
+  it("of a scan whose last commit fails is named by the next one", () => {
+    const shared = new OpenList()
+    const known: Contents = {
+      "(scans)": { complete: 2 },
+      "(records)": { written: 100, changed: 0 },
+      status: { paid: 100 }
+    }
+    const found: Contents = { ...known, status: { paid: 100, on_hold: 1 } }
+    const expected = [{ fact: "new-value", what: "status on_hold", records: 1 }]
+    assert.deepStrictEqual([...shared.conclude(known, found).drift], expected)
+    const concluded = shared.conclude(known, found)
+    assert.deepStrictEqual([...concluded.drift], expected)
+    shared.noteNamed(concluded)
+    assert.deepStrictEqual([...shared.conclude(known, found).drift], [])
+  })
+
+  it("is shown without what contains a secret, and as a sentence", () => {
+    const drift: ReadonlyArray<Drift> = [
+      { fact: "new-value", what: "status secret_word", records: 1 },
+      { fact: "new-gap", what: "fee", records: 5 }
+    ]
+    assert.deepStrictEqual(
+      driftWithoutSecrets(drift, (text) => text.includes("secret")).map(driftText),
+      [
+        "(other) is a value that no earlier record had (1 record)",
+        "fee has no value, as in no earlier record (5 records)"
+      ]
+    )
+  })
 })
 
 describe("a pass", () => {

@@ -81,12 +81,15 @@ const hiding = (status: string) => (server: ListServer): ListServer => (request)
   return { ...answer, items, count: answer.count === answer.items.length ? items.length : answer.count }
 }
 
+/** Whether no record matches this filter. */
+export const isAbsent = (server: ListServer, field: string, value: string): boolean => {
+  const answer = server({ filters: { [field]: value }, limit: 1, cursor: undefined })
+  return answer._tag === "Page" && answer.items.length === 0
+}
+
 const ignoringAbsentValues = (server: ListServer): ListServer => (request) => {
   const filters = Object.fromEntries(
-    Object.entries(request.filters).filter(([field, value]) => {
-      const answer = server({ filters: { [field]: value }, limit: 1, cursor: undefined })
-      return answer._tag === "Page" && answer.items.length > 0
-    })
+    Object.entries(request.filters).filter(([field, value]) => !isAbsent(server, field, value))
   )
   return server({ ...request, filters })
 }

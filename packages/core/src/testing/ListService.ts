@@ -14,7 +14,7 @@ import {
   pageLimit,
   parameterName
 } from "../model/Lists.ts"
-import { type Behaviour, withBehaviour } from "./Behaviour.ts"
+import { type Behaviour, isAbsent, withBehaviour } from "./Behaviour.ts"
 import type { Fault } from "./Fault.ts"
 import type { InjectedRequest } from "./FaultContext.ts"
 import { makeInjector } from "./FaultInjector.ts"
@@ -104,12 +104,10 @@ export const makeListService = (options: ListServiceOptions, now: number): ListS
     const { cursor, limit: limitText, ...filters } = given
     const limit = chosenLimit(behaviour, limitText, list.limits.default ?? options.assumedLimit ?? 20)
     if (limit === undefined) return refuse("INVALID_LIMIT", 400)
-    if (
-      behaviour.absentValue === "refuse" && Object.entries(filters).some(([field, value]) => {
-        const found = servers[list.name]({ filters: { [field]: value }, limit: 1, cursor: undefined })
-        return found._tag === "Page" && found.items.length === 0
-      })
-    ) return refuse("UNKNOWN_VALUE", 400)
+    const server = servers[list.name]
+    const hasAbsent = behaviour.absentValue === "refuse" &&
+      Object.entries(filters).some(([field, value]) => isAbsent(server, field, value))
+    if (hasAbsent) return refuse("UNKNOWN_VALUE", 400)
     return { list: list.name, request: { filters, limit, cursor }, now: request.now, query, key }
   }
   return {

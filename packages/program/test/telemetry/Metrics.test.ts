@@ -268,6 +268,42 @@ describe("the metrics of a scan", () => {
     }).pipe(Effect.provide(Metrics.layer("1.2.3"))))
 })
 
+describe("the metric of changed behaviour", () => {
+  it.effect("shows what the last full scan has found, and what a pass has found since", () =>
+    Effect.gen(function*() {
+      const metrics = yield* Metrics
+      const drift = [{ fact: "new-value", what: "status on_hold", records: 1 }] as const
+      const ended = (kind: "full" | "head", found: ScanSummary["drift"]) => {
+        const scanned = { ...summary("invoices"), drift: found }
+        return kind === "full"
+          ? {
+            _tag: "Ended",
+            list: "invoices",
+            kind,
+            outcome: { list: "invoices", result: Result.succeed([scanned]) }
+          } as const
+          : {
+            _tag: "Ended",
+            list: "invoices",
+            kind,
+            outcome: { list: "invoices", kind, result: Result.succeed({ ...scanned, kind }) }
+          } as const
+      }
+      const labels = { source: "acme", list: "invoices", fact: "new-value" }
+      const shown = Effect.map(families, (all) => valueOf(all, "payments_behaviour_changed", labels))
+      for (
+        const [kind, found, value] of [["full", drift, 1], ["full", [], 0], ["head", drift, 1], ["head", [], 1], [
+          "full",
+          [],
+          0
+        ]] as const
+      ) {
+        yield* metrics.onEvent("acme", ended(kind, found))
+        assert.strictEqual(yield* shown, value)
+      }
+    }).pipe(Effect.provide(Metrics.layer("1.2.3"))))
+})
+
 describe("the number of series", () => {
   it("is 64 at most for a source with one list, 3 more in a cluster with a rate limit store, and 100 for a process, with all values of all labels", () => {
     const series = ({ atOnce, buckets, labels = {} }: Definition) =>
