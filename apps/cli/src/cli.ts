@@ -70,7 +70,7 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) => [
     async () => (await import("./commands/conformance.ts")).conformanceCommand(config, http)
   ),
   entry("probe", "MORE", async () => (await import("./commands/probe.ts")).probeCommand(config, http)),
-  entry("facts", "MORE", async () => (await import("./commands/probe.ts")).factsCommand)
+  entry("facts", "MORE", async () => (await import("./commands/facts.ts")).factsCommand)
 ]
 
 /** The flags that every command accepts. Each takes a value, and its id is its name. */

@@ -91,7 +91,7 @@ const probeSandbox = async (options: SandboxOptions, budget: number): Promise<Pr
   const file = join(place.folder, "facts.json")
   const probing = Effect.gen(function*() {
     const { url } = yield* Sandbox
-    return yield* probe(yield* Sandbox.config(url), { file, budget, pause: Duration.zero })
+    return yield* probe(yield* Sandbox.config(url), { to: file, budget, pause: Duration.zero })
   })
   return await Effect.runPromise(
     probing.pipe(

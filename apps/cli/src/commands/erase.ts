@@ -10,18 +10,17 @@ import {
   fromFlag,
   requireOutput,
   switchFlag,
-  textFlag,
   usage
 } from "@payments/program"
 import { Effect, type FileSystem, Redacted, type Stdio, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
-import { userInfo } from "node:os"
 import { leftAfter, logLeft } from "../output/LeftAfterRedaction.ts"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 import { type Column, numberCell, printRows } from "../output/Rows.ts"
 import { isStdin, valueText } from "../output/ValueText.ts"
 import { logWrapped } from "../output/Wrapped.ts"
 import { redactionProgress } from "../progress/RedactionProgress.ts"
+import { byFlag, personOf } from "./Person.ts"
 
 const criterionFlag = (name: Criterion["kind"], description: string) =>
   Flag.String(name).pipe(
@@ -37,7 +36,7 @@ export const eraseCommand = Command.make(
     customerIds: criterionFlag("customer-id", "erase the records of this customer"),
     documentNumbers: criterionFlag("document-number", "erase the records with this document number"),
     ids: criterionFlag("id", "erase the records with this id"),
-    by: textFlag("by", "NAME", "who erases, for the protocol; without it the user of this machine"),
+    by: byFlag("erases"),
     dryRun: switchFlag("dry-run", "erase nothing, and print how many records would be erased"),
     format: resultFormatFlag
   },
@@ -123,25 +122,6 @@ const logWhiteSpace = (criteria: ReadonlyArray<Criterion>) => {
       [...new Set(kinds)].join(" and ")
     } begins or ends with white space. Only values with the same white space equal it.`
   )
-}
-
-const longestName = 100
-
-/** Returns who erases, for the protocol. */
-const personOf = (given: string | undefined): Effect.Effect<string, CommandExit> => {
-  const name = given ?? userOfSystem()
-  return name.trim() === "" || name.length > longestName || /\p{C}/u.test(name)
-    ? Effect.fail(usage(`Invalid value for --by. Expected: a name of 1 to ${longestName} characters`))
-    : Effect.succeed(name)
-}
-
-/** Returns the name of the user who runs this process. In a container, the user may have no name. */
-const userOfSystem = (): string => {
-  try {
-    return userInfo().username
-  } catch {
-    return `user ${process.getuid?.() ?? "unknown"}`
-  }
 }
 
 /** Returns the key of a source's rule. */

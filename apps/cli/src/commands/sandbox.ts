@@ -15,7 +15,7 @@ import {
 import { Effect, Redacted, Result, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
-import { fileProblem } from "./probe.ts"
+import { factsAt } from "./facts.ts"
 
 const portFlag = (name: string) => wholeNumberFlag(name, 0, 65_535)
 
@@ -96,7 +96,7 @@ export const sandboxCommand = Command.make(
       Flag.String("like").pipe(
         Flag.withMetavar("FILE"),
         Flag.withDescription(
-          "serve as a service that payments probe has observed; the file with the observations, which win over the other flags"
+          "serve as a service that payments probe has observed; the file or destination with the observations, which win over the other flags"
         )
       )
     ),
@@ -207,9 +207,8 @@ const behaviourOf = Effect.fnUntraced(function*(given: string | undefined) {
 /** Reads the observations of `--like`. */
 const observedIn = Effect.fnUntraced(function*(file: string | undefined) {
   if (file === undefined) return {}
-  const { knownFacts, readFacts } = yield* Effect.promise(() => import("@payments/copy/facts"))
   const { likeFacts } = yield* Effect.promise(() => import("./LikeFacts.ts"))
-  const facts = knownFacts(yield* Effect.catchTag(readFacts(file, undefined), "FactsFileError", fileProblem("--like")))
+  const facts = yield* Effect.scoped(factsAt("--like", file))
   return facts.some(({ degree }) => degree === "certain")
     ? likeFacts(facts)
     : yield* usage(`--like: ${printable(file)} has no certain facts. Run payments probe --to ${printable(file)} first.`)

@@ -292,7 +292,7 @@ describe.concurrent("payments rewrite", () => {
       assert.strictEqual((yield* payments(["export", "--to", to], { env })).code, 0)
       execute(
         join(folder, "p.db"),
-        "DROP TABLE personal; DROP TABLE suppressed; DROP TABLE erasures; DROP TABLE rows_pruned;\
+        "DROP TABLE facts; DROP TABLE personal; DROP TABLE suppressed; DROP TABLE erasures; DROP TABLE rows_pruned;\
         ALTER TABLE scans RENAME COLUMN request TO asked; ALTER TABLE scans RENAME COLUMN totals TO tally; PRAGMA user_version = 5"
       )
       for (const command of [["rewrite", "--to", to], ["erase", "--from", to, "--id", "a"]]) {

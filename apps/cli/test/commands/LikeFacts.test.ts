@@ -16,7 +16,7 @@ const factsOf = (options: SandboxOptions): Effect.Effect<ReadonlyArray<KnownFact
     const file = join(yield* temporaryFolder, "facts.json")
     const { url } = yield* Sandbox
     const config = yield* Sandbox.config(url)
-    return (yield* probe(config, { file, budget: 260, pause: Duration.zero })).facts
+    return (yield* probe(config, { to: file, budget: 260, pause: Duration.zero })).facts
   }).pipe(
     Effect.scoped,
     Effect.provide(Layer.mergeAll(NodeServices.layer, layerHttpClient, Sandbox.layer(options)))

@@ -38,6 +38,38 @@ describe("payments probe", () => {
       assert.match(second.stderr, /Sent 20 requests\. [1-9]\d* of \d+ facts are certain\./)
     }).pipe(Effect.scoped))
 
+  it.live("stores facts in a destination, before and after an export, and payments facts accepts a changed one", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const env = yield* sandboxEnv({ order: "newest" })
+      const to = "sqlite:./payments.db"
+      const probe = ["probe", "--to", to, "--pause", "1ms", "--budget", "500"]
+      assert.strictEqual((yield* payments(probe, { env, cwd })).code, 0)
+      assert.strictEqual((yield* payments(["export", "--to", to], { env, cwd })).code, 0)
+      const facts = Effect.map(payments(["facts", "--from", to], { env: {}, cwd }), ({ stdout }) => rowsOf(stdout))
+      const orders = Effect.map(
+        facts,
+        (rows) =>
+          rows.filter(({ fact }) => fact === "order").map(({ accepted, answer, degree }) => [degree, answer, accepted])
+      )
+      assert.deepStrictEqual(
+        yield* orders,
+        Array.from({ length: 3 }, () => ["certain", "createdAt, newest first", null])
+      )
+      assert.includeMembers((yield* facts).map(({ fact }) => fact), ["count", "values-status", "empty-fields"])
+      const other = yield* payments(probe, { env: yield* sandboxEnv(), cwd })
+      assert.deepStrictEqual([other.code, other.stderr.includes("it has the data of another source")], [9, true])
+      const accept = (fact: string, ...more: ReadonlyArray<string>) =>
+        payments(["facts", "accept", fact, "--from", to, "--by", "operations", ...more], { env: {}, cwd })
+      const accepted = yield* accept("order", "--list", "invoices")
+      assert.deepStrictEqual(rowsOf(accepted.stdout), [
+        { list: "invoices", fact: "order", before: "createdAt, newest first", after: "createdAt, newest first" }
+      ])
+      const unknown = yield* accept("no-such-fact")
+      assert.deepStrictEqual([unknown.code, unknown.stdout], [2, ""])
+      assert.include(unknown.stderr, "Nothing was observed of no-such-fact there.")
+    }).pipe(Effect.scoped))
+
   it.live("writes one document of JSON, and a page without scripts or parts of records", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv()

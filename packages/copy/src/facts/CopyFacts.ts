@@ -30,6 +30,8 @@ export const copyFacts = Effect.fnUntraced(function*(
     degree: answer === undefined ? "undecided" : "likely",
     agreeing: records,
     observations: records,
+    usedBy: undefined,
+    contradicted: undefined,
     firstAt: undefined,
     lastAt: last.endedAt
   }))

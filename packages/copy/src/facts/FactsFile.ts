@@ -7,23 +7,17 @@ import { Data, Duration, Effect, FileSystem, Option, type PlatformError, Schema 
 import { createHash } from "node:crypto"
 import { replaceFile } from "../filesystem/AtomicFile.ts"
 import { writeProblem } from "../filesystem/WriteProblem.ts"
+import { Evidence, noEvidence } from "../port/Judgement.ts"
 import { lockFile } from "../sqlite/SqliteClient.ts"
 import { systemCodeOf } from "../stdout/Stdout.ts"
 import { printable } from "../text/Printable.ts"
-import type { Evidence } from "./Judgement.ts"
 
 const version = 1
 
-const Observed = Schema.Struct({ answer: Schema.String, seen: Schema.String, at: Schema.String })
-const Stored = Schema.Struct({
-  accepted: Schema.optionalKey(Schema.String),
-  problem: Schema.optionalKey(Schema.String),
-  observations: Schema.Array(Observed)
-})
 const Text = Schema.fromJsonString(Schema.Struct({
   version: Schema.Int,
   service: Schema.String,
-  facts: Schema.Record(Schema.String, Schema.Record(Schema.String, Stored))
+  facts: Schema.Record(Schema.String, Schema.Record(Schema.String, Evidence))
 }))
 
 /** The evidence by list label and name of the fact. */
@@ -53,21 +47,30 @@ export const serviceId = (config: PaymentsConfig["Service"]): string =>
     "hex"
   )
 
-/** Reads the evidence of a service. A missing file has none. */
-export const readFacts = Effect.fnUntraced(function*(file: string, service: string | undefined) {
+/** The content of a file. */
+export interface StoredFacts {
+  readonly facts: Evidences
+  /** Undefined if there is no file. */
+  readonly service: string | undefined
+}
+
+/** Reads the evidence of a service; without one, of any service. A missing file has none. */
+export const readFacts = Effect.fnUntraced(function*(
+  file: string,
+  service: string | undefined
+): Effect.fn.Return<StoredFacts, FactsFileError, FileSystem.FileSystem> {
   const fs = yield* FileSystem.FileSystem
   const text = yield* fs.exists(file).pipe(
     Effect.flatMap((exists) => exists ? fs.readFileString(file) : Effect.succeed(undefined)),
     onSystem(file, "read")
   )
-  if (text === undefined) return {}
+  if (text === undefined) return { facts: {}, service }
   const stored = Schema.decodeOption(Text)(text)
   if (Option.isNone(stored)) return yield* refused(file, "is not a file of facts, or damaged.")
   const { facts, service: owner, version: found } = stored.value
   if (found > version) return yield* refused(file, "was written by a later version of this program.")
   if (service !== undefined && owner !== service) return yield* refused(file, "has the facts of another service.")
-  const evidences: Evidences = facts
-  return evidences
+  return { facts, service: owner }
 })
 
 /** Locks the file until the scope closes. */
@@ -82,7 +85,7 @@ export const writeFacts = (file: string, service: string, facts: Evidences) =>
   onSystem(file, "written")(replaceFile(file, `${JSON.stringify({ version, service, facts }, null, 2)}\n`))
 
 export const evidenceIn = (facts: Evidences, label: string, fact: string): Evidence =>
-  facts[label]?.[fact] ?? { observations: [] }
+  facts[label]?.[fact] ?? noEvidence
 
 export const withEvidence = (facts: Evidences, label: string, fact: string, evidence: Evidence): Evidences => ({
   ...facts,

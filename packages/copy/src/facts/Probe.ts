@@ -5,24 +5,19 @@
 import { Lists, type PaymentsConfig } from "@payments/core"
 import { DateTime, Duration, Effect, type FileSystem, type Path, Ref } from "effect"
 import { HttpClient } from "effect/http"
+import { add, type Evidence, isContradicted, judge, type Judgement, mayReplace } from "../port/Judgement.ts"
+import type { SinkError } from "../port/Sink.ts"
 import { type Ask, makeAsk, notObserved } from "./Ask.ts"
+import { exportFacts } from "./ExportFacts.ts"
 import type { Fact } from "./Fact.ts"
-import {
-  evidenceIn,
-  type Evidences,
-  type FactsFileError,
-  lockFacts,
-  readFacts,
-  serviceId,
-  withEvidence,
-  writeFacts
-} from "./FactsFile.ts"
-import { add, type Evidence, judge, type Judgement } from "./Judgement.ts"
+import { evidenceIn, type Evidences, type FactsFileError } from "./FactsFile.ts"
+import { type FactPlace, openFacts } from "./FactStore.ts"
 import { factsOf } from "./Registry.ts"
+import { usedBy } from "./Uses.ts"
 
 export interface ProbeOptions {
-  /** Where the observations are stored. */
-  readonly file: string
+  /** Where the observations are stored: a file, or an open destination that belongs to the service. */
+  readonly to: FactPlace
   /** The most requests. */
   readonly budget: number
   /** The pause after each request; default 500 ms. */
@@ -39,6 +34,10 @@ export interface KnownFact extends Judgement {
   readonly question: string
   /** The last observation, or why there is none. */
   readonly seen: string
+  /** Who uses the answer once it is certain. */
+  readonly usedBy: string | undefined
+  /** The answer that a contradicting observation has not replaced yet, if there is one. */
+  readonly contradicted: string | undefined
   /** The times of the first and the last observation. */
   readonly firstAt: string | undefined
   readonly lastAt: string | undefined
@@ -60,14 +59,13 @@ export interface Probed {
 
 export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) => Effect.Effect<
   Probed,
-  FactsFileError,
+  FactsFileError | SinkError,
   FileSystem.FileSystem | Path.Path | HttpClient.HttpClient
 > = Effect.fnUntraced(function*(config, options) {
-  const { budget, file, onObserved = () => Effect.void, pause = Duration.millis(500) } = options
+  const { budget, onObserved = () => Effect.void, pause = Duration.millis(500), to } = options
   const client = yield* HttpClient.HttpClient
-  const service = serviceId(config)
-  yield* lockFacts(file)
-  let facts = yield* readFacts(file, service)
+  const store = yield* openFacts(to, config)
+  let facts = yield* store.read
   const spent = yield* Ref.make(0)
   let mustStop = false
   const take = Effect.flatMap(
@@ -93,20 +91,22 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
       const before = evidenceIn(facts, label, fact.name)
       if (judge(before).degree === "certain" && (round > 1 || isRecent(before, now))) continue
       const spentBefore = yield* Ref.get(spent)
-      const evidence = yield* fact.observe(ask).pipe(
+      const change = yield* fact.observe(ask).pipe(
         Effect.match({
-          onFailure: (failure): Evidence => {
+          onFailure: (failure): ((evidence: Evidence) => Evidence) | undefined => {
             mustStop ||= failure.mustStop === true
-            return failure.reason === noneLeft ? before : { ...before, problem: failure.reason }
+            return failure.reason === noneLeft ? undefined : (evidence) => ({ ...evidence, problem: failure.reason })
           },
-          onSuccess: ({ answer, seen }): Evidence => add(before, { answer, seen, at: DateTime.formatIso(now) })
+          onSuccess: ({ answer, seen }) => (evidence: Evidence) =>
+            add(evidence, { answer, seen, at: DateTime.formatIso(now) }, mayReplace(fact.name))
         })
       )
       costs.set(`${label} ${fact.name}`, (yield* Ref.get(spent)) - spentBefore)
       // Without further requests, some facts can still be observed from the answers to those before.
-      if (evidence === before) continue
-      facts = withEvidence(facts, label, fact.name, evidence)
-      yield* Effect.uninterruptible(writeFacts(file, service, facts))
+      if (change === undefined) continue
+      const changed = (evidence: (name: string) => Evidence) => new Map([[fact.name, change(evidence(fact.name))]])
+      yield* Effect.uninterruptible(store.change(ask.list, changed))
+      facts = yield* store.read
       yield* onObserved(knownFacts(facts))
     }
   }
@@ -126,10 +126,11 @@ interface Subject {
 
 const noneLeft = "the requests of this run are used up"
 
-/** Returns all facts, with what is stored about them. */
+/** Returns all facts, with what is stored about them; those that only exports observe, only if one has. */
 export const knownFacts = (facts: Evidences): ReadonlyArray<KnownFact> =>
-  Lists.all.flatMap((list) =>
-    factsOf(list, pagesToEnd).map(({ name, question, section }): KnownFact => {
+  Lists.all.flatMap((list) => {
+    const observedByExports = exportFacts.filter(({ name }) => facts[list.label]?.[name] !== undefined)
+    return [...factsOf(list, pagesToEnd), ...observedByExports].map(({ name, question, section }): KnownFact => {
       const evidence = evidenceIn(facts, list.label, name)
       const last = evidence.observations.at(-1)
       return {
@@ -140,7 +141,9 @@ export const knownFacts = (facts: Evidences): ReadonlyArray<KnownFact> =>
         ...judge(evidence),
         seen: evidence.problem ?? last?.seen ?? "not observed yet",
         firstAt: evidence.observations.at(0)?.at,
+        usedBy: usedBy(name),
+        contradicted: isContradicted(evidence) ? evidence.accepted : undefined,
         lastAt: last?.at
       }
     })
-  )
+  })

@@ -106,7 +106,8 @@ const sharedTables = [
   "suppressed",
   "erasures",
   "rows_pruned",
-  "generations"
+  "generations",
+  "facts"
 ]
 
 export const deniedMigration = ({ from, to }: PendingMigration): string =>

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { pieceOf, RowSet } from "../plan/RowSet.ts"
 import { judgeMove } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
-import { generationVersion, personalVersion } from "../store/Migrations.ts"
+import { factsVersion, generationVersion, personalVersion } from "../store/Migrations.ts"
 import type { RedactionStore } from "../store/RedactionStore.ts"
 import type { ChangeNeeds, Maintenance, Reader } from "../store/Store.ts"
 import {
@@ -18,6 +18,7 @@ import {
 } from "../store/StoredRows.ts"
 import { forgetScans, incrementRevision } from "./SqlCommit.ts"
 import { greatest, readTime, tableIn } from "./SqlDialect.ts"
+import { changeFactsIn } from "./SqlFacts.ts"
 import { beginIn, lastChange, lineageIn, ownGeneration, rangeIn, requireVersion } from "./SqlGenerations.ts"
 import {
   either,
@@ -78,7 +79,12 @@ export const maintain = (
   removeConsumer: removeConsumer(database),
   pruneChanges: pruneChanges(database),
   pruneRows: pruneRows(database),
-  pruneScans: pruneScans(database)
+  pruneScans: pruneScans(database),
+  changeFacts: (list, service, change) =>
+    database.transaction(
+      "shared",
+      (db) => Effect.andThen(requireVersion(db, factsVersion), changeFactsIn(db, list, service, change))
+    )
 })
 
 const moveConsumer =

@@ -3,11 +3,12 @@ import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { type Column, layoutOf } from "../plan/Columns.ts"
 import { Damaged, type SinkError } from "../port/Sink.ts"
-import { generationVersion, personalVersion, renamedVersion } from "../store/Migrations.ts"
+import { factsVersion, generationVersion, personalVersion, renamedVersion } from "../store/Migrations.ts"
 import { personalColumns, toPersonalState } from "../store/PersonalBinding.ts"
 import {
   type BoundReader,
   type ChangeReader,
+  type FactReader,
   maxBytes,
   type Reader,
   type RowReader,
@@ -31,6 +32,7 @@ import {
   toScan
 } from "../store/StoredRows.ts"
 import { greatest, isCompleteFullScan, isScan, quarantinePlace, readJson, readTime, tableIn } from "./SqlDialect.ts"
+import { factsIn } from "./SqlFacts.ts"
 import { currentGeneration, hasVersion, lastChange, lineageIn, ownGeneration, rangeIn } from "./SqlGenerations.ts"
 import { stateQuery, toListState } from "./SqlState.ts"
 import {
@@ -62,6 +64,7 @@ export const readerOver = (db: Sql, { holderOf, ...own }: OwnReader): Reader => 
   ...scansOver(db),
   ...rowsOver(db),
   ...changesOver(db),
+  ...factsOver(db),
   location: db.location,
   state: (list) =>
     Effect.zipWith(
@@ -253,6 +256,15 @@ const cellsOf = (columns: ReadonlyArray<Column>, row: Row): Row =>
       return [name, kind === "text" || cell === null ? cell : Number(cell)]
     })
   )
+
+const factsOver = (db: Sql): FactReader => {
+  const has = hasVersion(db, factsVersion)
+  return {
+    facts: (list, service) => Effect.flatMap(has, (hasFacts) => hasFacts ? factsIn(db, list, service) : noFacts)
+  }
+}
+
+const noFacts = Effect.sync(() => new Map<string, string>())
 
 const changesOver = (
   db: Sql

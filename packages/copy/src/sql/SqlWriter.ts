@@ -18,6 +18,7 @@ import {
   write,
   writePass
 } from "./SqlCommit.ts"
+import { changeFactsIn } from "./SqlFacts.ts"
 import { ensureGeneration, type Numbering } from "./SqlGenerations.ts"
 import { schema, type Sql, sql, type Statement, time } from "./SqlStatement.ts"
 
@@ -87,6 +88,8 @@ export const writerOver = ({ lock, memory, statement, takeOver, transaction }: L
     fillRows: (filled) => transaction(filled.list, (db, bound) => fill(db, { bound }, filled), nothing),
     commit: (commit) => numbered(commit, (db, start) => write(db, start, commit), (db) => resultOf(db, commit)),
     commitPass: (commit) => numbered(commit, (db, start) => writePass(db, start, commit), (db) => passOf(db, commit)),
+    changeFacts: (list, service, change) =>
+      transaction(list, (db) => changeFactsIn(db, list, service, change), nothing),
     setHeadProblem: (list, problem, now) =>
       transaction(
         list,

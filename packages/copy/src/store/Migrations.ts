@@ -321,11 +321,25 @@ export const migrations: ReadonlyArray<Migration> = [
       `ALTER TABLE ${schema}.scans RENAME COLUMN asked TO request`,
       `ALTER TABLE ${schema}.scans RENAME COLUMN tally TO totals`
     ]
+  },
+  {
+    version: 9,
+    sqlite: [
+      // What was observed of a service, by list. `service` is a hash of its addresses. `evidence` is JSON.
+      `CREATE TABLE facts (
+        list TEXT NOT NULL, fact TEXT NOT NULL, service TEXT NOT NULL, evidence TEXT NOT NULL, PRIMARY KEY (list, fact)
+      ) STRICT`
+    ],
+    postgres: (schema) => [
+      `CREATE TABLE ${schema}.facts (
+        list text NOT NULL, fact text NOT NULL, service text NOT NULL, evidence text NOT NULL, PRIMARY KEY (list, fact)
+      )`
+    ]
   }
 ]
 
 /** The version of the tables that this program writes. */
-export const currentVersion = 8
+export const currentVersion = 9
 
 /**
  * The oldest version of the tables that a program may read without migrating them. Version 6 added tables, and a column
@@ -343,6 +357,9 @@ export const generationVersion = 7
 
 /** The version from which the columns `request` and `totals` of `scans` have these names. */
 export const renamedVersion = 8
+
+/** The version from which the table of facts exists. */
+export const factsVersion = 9
 
 export const migrationsAfter = (version: number): ReadonlyArray<Migration> =>
   migrations.filter((migration) => migration.version > version)

@@ -286,8 +286,25 @@ export interface ChangeReader {
   readonly prunedRows: (list: Lists.AnyList) => Effect.Effect<PrunedRows, SinkError>
 }
 
+/** The stored evidence about facts of a list, each as `evidenceToText` writes it, by the name of the fact. */
+export type FactTexts = ReadonlyMap<string, string>
+
+export interface FactReader {
+  /** `service` is a hash that names the service. Returns none of another service. Undefined: of any service. */
+  readonly facts: (list: Lists.AnyList, service: string | undefined) => Effect.Effect<FactTexts, SinkError>
+}
+
+export interface FactWriter {
+  /** Reads the evidence about a list, and stores what `change` returns, in one transaction. The rest stays. */
+  readonly changeFacts: (
+    list: Lists.AnyList,
+    service: string,
+    change: (stored: FactTexts) => FactTexts
+  ) => Effect.Effect<void, SinkError>
+}
+
 /** What every program reads of a destination. */
-export interface Reader extends BoundReader, ScanReader, RowReader, ChangeReader {
+export interface Reader extends BoundReader, ScanReader, RowReader, ChangeReader, FactReader {
   /** The location of the destination, for messages. It contains no password. */
   readonly location: string
   /**
@@ -313,7 +330,7 @@ export interface Reader extends BoundReader, ScanReader, RowReader, ChangeReader
 }
 
 /** A destination that exports write. */
-export interface Store extends Reader {
+export interface Store extends Reader, FactWriter {
   /** Locks a label, such as a list, until the scope closes, and takes it over. */
   readonly lockAndTakeOver: (
     label: string,
@@ -423,7 +440,7 @@ export type ChooseRows<A extends { readonly rows: ReadonlyArray<OldRow> }> = (
  * A destination that is open for short transactions without the lock of a list, next to programs that export into it. The
  * functions that move consumers or remove changes or rows exclude each other.
  */
-export interface Maintenance extends Reader, RedactionStore {
+export interface Maintenance extends Reader, RedactionStore, FactWriter {
   /** Moves a consumer, if `judgeMove` says so. */
   readonly moveConsumer: (move: ConsumerMove) => Effect.Effect<ConsumerMoved, SinkError>
   /** Begins a generation, to which the changes after its first number belong. Returns all generations. */

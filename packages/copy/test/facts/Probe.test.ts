@@ -25,7 +25,7 @@ const probeSandbox = (options: Parameters<typeof Sandbox.layer>[0], budget = 260
   Effect.gen(function*() {
     const file = join(yield* folder, "facts.json")
     const probed = yield* Sandbox.use(({ url }) =>
-      Effect.flatMap(Sandbox.config(url), (config) => probe(config, { file, budget, pause: Duration.zero }))
+      Effect.flatMap(Sandbox.config(url), (config) => probe(config, { to: file, budget, pause: Duration.zero }))
     ).pipe(Effect.provide(Sandbox.layer(options)))
     return { ...probed, file } satisfies Probed
   })
@@ -96,13 +96,13 @@ describe("a probe", () => {
       yield* Sandbox.use(({ url }) =>
         Effect.gen(function*() {
           const config = yield* Sandbox.config(url)
-          const run = probe(config, { file, budget: 100, pause: Duration.zero })
+          const run = probe(config, { to: file, budget: 100, pause: Duration.zero })
           const first = yield* run
           assert.strictEqual(first.requests, 100)
           const second = yield* run
           const certain = (facts: ReadonlyArray<KnownFact>) => facts.filter(({ degree }) => degree === "certain").length
           assert.isAbove(certain(second.facts), certain(first.facts))
-          assert.deepStrictEqual(certain(knownFacts(yield* readFacts(file, undefined))), certain(second.facts))
+          assert.deepStrictEqual(certain(knownFacts((yield* readFacts(file, undefined)).facts)), certain(second.facts))
         })
       ).pipe(Effect.provide(Sandbox.layer({})))
     }).pipe(Effect.scoped, Effect.provide(platform)))
@@ -121,7 +121,10 @@ describe("a probe", () => {
         yield* fs.writeFileString(file, text)
         const error = yield* Effect.flip(
           Sandbox.use(({ url }) =>
-            Effect.flatMap(Sandbox.config(url), (config) => probe(config, { file, budget: 5, pause: Duration.zero }))
+            Effect.flatMap(
+              Sandbox.config(url),
+              (config) => probe(config, { to: file, budget: 5, pause: Duration.zero })
+            )
           ).pipe(Effect.provide(Sandbox.layer({ records: 0 })))
         )
         assert.strictEqual(error._tag, "FactsFileError")
@@ -188,11 +191,11 @@ describe("a probe", () => {
       yield* Sandbox.use(({ url }) =>
         Effect.gen(function*() {
           const config = yield* Sandbox.config(url)
-          const fiber = yield* Effect.forkChild(probe(config, { file, budget: 500, pause: Duration.millis(1) }))
+          const fiber = yield* Effect.forkChild(probe(config, { to: file, budget: 500, pause: Duration.millis(1) }))
           yield* Effect.sleep(Duration.millis(500))
           yield* Fiber.interrupt(fiber)
           assert.isAbove(
-            knownFacts(yield* readFacts(file, undefined)).filter(({ lastAt }) => lastAt !== undefined).length,
+            knownFacts((yield* readFacts(file, undefined)).facts).filter(({ lastAt }) => lastAt !== undefined).length,
             0
           )
         })

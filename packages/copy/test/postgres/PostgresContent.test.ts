@@ -101,6 +101,7 @@ describe("a schema of version 7", () => {
       for (const names of ["request TO asked", "totals TO tally"]) {
         yield* ask(`ALTER TABLE "${schema}".scans RENAME COLUMN ${names}`)
       }
+      yield* ask(`DROP TABLE "${schema}".facts`)
       yield* ask(`UPDATE "${schema}".destination SET version = 7`)
       assert.deepStrictEqual(yield* answers, current)
       assert.deepStrictEqual(yield* ask(`SELECT version FROM "${schema}".destination`), [{ version: 7 }])
@@ -135,7 +136,8 @@ describe("a schema of version 1", () => {
         "suppressed",
         "erasures",
         "rows_pruned",
-        "generations"
+        "generations",
+        "facts"
       ]
       for (const table of laterTables) yield* ask(`DROP TABLE "${schema}".${table}`)
       for (const list of laterLists) yield* ask(`DROP TABLE "${schema}".${tableOf(list)} CASCADE`)

@@ -49,7 +49,7 @@ const ofVersion2 = (file: string) =>
       laterTables.map((table) => `DROP VIEW ${table}_seen; DROP TABLE ${table};`).join("")
     } DROP TABLE list_columns; DROP TABLE program_version; DROP TABLE known_keys; DROP TABLE known_merchants;
     DROP TABLE consumers; DROP TABLE changes_pruned; DROP TABLE head_passes; DROP TABLE change_counts;
-    DROP TABLE personal; DROP TABLE suppressed; DROP TABLE erasures; DROP TABLE rows_pruned; DROP TABLE generations;
+    DROP TABLE facts; DROP TABLE personal; DROP TABLE suppressed; DROP TABLE erasures; DROP TABLE rows_pruned; DROP TABLE generations;
     ALTER TABLE changes DROP COLUMN generation; ALTER TABLE scans RENAME COLUMN request TO asked;
     ALTER TABLE scans RENAME COLUMN totals TO tally;
     DROP INDEX scans_of_a_part; DROP INDEX passes_of_a_list; ALTER TABLE scans DROP COLUMN kind;

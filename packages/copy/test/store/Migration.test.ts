@@ -240,6 +240,7 @@ const renamed: { readonly [name: string]: string } = { asked: "request", tally: 
 
 describe("a destination of version", () => {
   const older = [
+    ["8", "DROP TABLE facts"],
     ["7", earlierNames],
     [
       "6",
@@ -291,7 +292,7 @@ describe("a destination that is migrated while it is read", () => {
       yield* run(file, { invoices: invoices(25) })
       const reader = yield* openReader(file, "here")
       const expected = yield* reader.scans(Lists.invoices)
-      execute(file, `${earlierNames}; PRAGMA user_version = 7`)
+      execute(file, `DROP TABLE facts; ${earlierNames}; PRAGMA user_version = 7`)
       let steps = 0
       // The first step reads the version.
       const migrated: typeof reader.run = (step) =>

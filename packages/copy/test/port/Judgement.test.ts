@@ -1,7 +1,7 @@
 /** Whether an answer is certain, from any sequence of observations. */
 import { assert, describe, it } from "@effect/vitest"
 import { diceOf, seed } from "@payments/testkit/Seed"
-import { add, type Evidence, judge } from "../../src/facts/Judgement.ts"
+import { add, type Evidence, judge } from "../../src/port/Judgement.ts"
 
 /** Observes an answer per letter. */
 const evidenceOf = (answers: string): Evidence =>

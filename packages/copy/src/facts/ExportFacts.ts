@@ -1,0 +1,15 @@
+/** Facts that no request can show: exports observe them while they read the whole list again and again. */
+import type { Fact } from "./Fact.ts"
+
+export const exportFacts: ReadonlyArray<Omit<Fact, "observe">> = [
+  {
+    name: "places",
+    section: "§4.4",
+    question: "Where in the list do new records appear?"
+  },
+  {
+    name: "short-pages",
+    section: "§4.4",
+    question: "Can a page before the last have fewer records than others?"
+  }
+]
