@@ -1,7 +1,7 @@
 /**
  * The result of an export as lines for people: the figures, notes on unusual scans, and the problems that need attention.
  */
-import { driftText, type ScanEvent, type ScanOutcome, type ScanSummary } from "@payments/copy"
+import { driftLine, type ScanEvent, type ScanOutcome, type ScanSummary } from "@payments/copy"
 import { Lists } from "@payments/core"
 import { counted, grouped, shellWord } from "@payments/program"
 import { Duration, Result } from "effect"
@@ -177,7 +177,7 @@ const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
         counted(replaced, "text")
       } with characters that some databases cannot store: U+FFFD replaces them in the columns, raw is unchanged`
     ]),
-    ...scans.flatMap(({ drift }) => drift.map((one) => `new: ${driftText(one)}`)),
+    ...scans.flatMap(({ drift }) => drift.map(driftLine)),
     ...(undocumented.size === 0 ? [] : [
       `undocumented fields: ${Array.from(undocumented, ([path, times]) => `${path} (${grouped(times)})`).join(", ")}`
     ])

@@ -5,7 +5,7 @@
  */
 import { membersOf, parseText } from "@payments/core"
 import * as crypto from "node:crypto"
-import type { BatchRecord } from "../port/Sink.ts"
+import type { BatchRecord, Places } from "../port/Sink.ts"
 import { amountsOf, type Cell, cellsOf, type Layout, recordIn, withoutRoundedAmounts } from "./Columns.ts"
 import { ContentCounts } from "./Contents.ts"
 import type { RowSet } from "./RowSet.ts"
@@ -67,6 +67,8 @@ export interface PlanInput {
   readonly totals: ScanTotals
   /** Planning adds the rows of the batch. */
   readonly seen: RowSet
+  /** The rows below this number were known before the scan. Undefined: places are not counted. */
+  readonly knownRows?: number | undefined
   /** Whether unchanged records are counted in the contents too. */
   readonly countsAll?: boolean
   /** The first unused row number. */
@@ -128,6 +130,7 @@ interface PlanState {
   readonly changes: Array<Change>
   readonly quarantined: Array<Quarantined>
   readonly contents: ContentCounts
+  readonly places: { -readonly [Name in keyof Places]: Places[Name] }
   nextRow: number
   replaced: number
 }
@@ -144,17 +147,18 @@ export const plan = (input: PlanInput): Plan => {
     changes: [],
     quarantined: [],
     contents: new ContentCounts(input.layout),
+    places: { ...totals.places },
     nextRow: input.nextRow,
     replaced: totals.replaced
   }
   for (const record of input.records) planRecord(state, record)
-  const { changes, counts, quarantined, replaced, running: { digest, sums } } = state
+  const { changes, counts, places, quarantined, replaced, running: { digest, sums } } = state
   return {
     writes: [...state.writes.values()],
     reappeared: [...state.reappeared],
     changes,
     quarantined,
-    totals: { ...totals, counts, sums, digest, replaced, contents: state.contents.into(totals.contents) }
+    totals: { ...totals, counts, sums, digest, replaced, places, contents: state.contents.into(totals.contents) }
   }
 }
 
@@ -190,9 +194,17 @@ const planInsert = (state: PlanState, record: RecordWithId): void => {
   changed.set(id, { row, hash, text, missing: false })
   planWrite(state, record, row)
   counts.inserted++
+  countPlace(state)
   input.seen.add(row)
   running.add(hash, amounts)
   if (input.emitChanges.inserts) changes.push({ kind: "insert", id, fields: [], before: undefined, after: text })
+}
+
+const countPlace = ({ input: { knownRows = 0 }, places }: PlanState): void => {
+  if (knownRows === 0) return
+  places.fresh++
+  places.freshAtEnd++
+  if (places.known === 0) places.freshAtStart++
 }
 
 /** `text` is that of the row. It is undefined only if it equals the record's text. */
@@ -205,6 +217,10 @@ const planRow = (state: PlanState, record: RecordWithId, row: StoredRow, text: s
     : differingMembers(text ?? "", record.text, ignored)
   const isFirst = seen.add(row.row)
   if (!isFirst) counts.repeats++
+  else if (row.row < (state.input.knownRows ?? 0)) {
+    state.places.known++
+    state.places.freshAtEnd = 0
+  }
   if (row.missing) {
     counts.returned++
     state.reappeared.add(row.row)

@@ -5,9 +5,11 @@
 import { Effect, Option, Schema } from "effect"
 import type { Certificate } from "../port/Certificate.ts"
 import { Counts } from "../port/Counts.ts"
-import { type Batch, Damaged, type ScanProgress, SinkError } from "../port/Sink.ts"
+import { type Batch, Damaged, type Places, type ScanProgress, SinkError } from "../port/Sink.ts"
 import type { Column } from "./Columns.ts"
 import { Contents, noContents } from "./Contents.ts"
+
+const noPlaces: Places = { known: 0, fresh: 0, freshAtStart: 0, freshAtEnd: 0 }
 
 export const ScanTotals = Schema.Struct({
   counts: Counts,
@@ -19,6 +21,13 @@ export const ScanTotals = Schema.Struct({
   undocumented: Schema.Record(Schema.String, Schema.Int),
   /** The number of texts in which characters were replaced because a typed column cannot store them. `raw` is exact. */
   replaced: Schema.Int,
+  /** {@inheritDoc Places} Versions before 0.1.0 have not stored it. */
+  places: Schema.Struct({
+    known: Schema.Int,
+    fresh: Schema.Int,
+    freshAtStart: Schema.Int,
+    freshAtEnd: Schema.Int
+  }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(noPlaces))),
   /** What the records look like. Versions before 0.1.0 have not stored it. */
   contents: Contents.pipe(Schema.withDecodingDefaultKey(Effect.succeed(noContents)))
 })
@@ -40,6 +49,7 @@ export const none: ScanTotals = {
   digest: 0n,
   undocumented: {},
   replaced: 0,
+  places: noPlaces,
   contents: noContents
 }
 
@@ -53,6 +63,13 @@ export const contentsOf = (scan: { readonly totals: string } | undefined): Conte
   scan === undefined ? noContents : Option.match(fromJson(scan.totals), {
     onNone: () => noContents,
     onSome: ({ contents }) => contents
+  })
+
+/** Returns the first row number that was unused when a scan was complete; 0 if there is no scan. */
+export const rowsAfter = (scan: { readonly firstRow: number; readonly totals: string } | undefined): number =>
+  scan === undefined ? 0 : Option.match(fromJson(scan.totals), {
+    onNone: () => 0,
+    onSome: ({ counts }) => scan.firstRow + counts.inserted
   })
 
 /** Fails if the text is invalid. */
@@ -103,9 +120,9 @@ export type Findings = Pick<ScanProgress, "missing" | "heldBack" | "behindHead" 
 export const noFindings: Findings = { missing: 0, heldBack: 0, behindHead: 0, drift: [] }
 
 export const progressOf = (
-  { counts, replaced, undocumented }: ScanTotals,
+  { counts, places, replaced, undocumented }: ScanTotals,
   findings: Findings = noFindings
-): ScanProgress => ({ ...counts, ...findings, undocumented, replaced })
+): ScanProgress => ({ ...counts, ...findings, places, undocumented, replaced })
 
 const modulus = 2n ** 128n
 /** A content hash is added as four numbers (lanes) of 8 hex digits, the highest first. These are their positions. */

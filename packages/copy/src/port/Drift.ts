@@ -1,13 +1,18 @@
 /** What the records of a list have that no earlier record had. */
 import type { IsSecret } from "../text/FieldNames.ts"
 
+/** The facts of the registry that complete scans observe. A scan that contradicts a certain answer names it. */
+const contradicted = ["order", "places", "short-pages", "count"] as const
+
+export type ObservedFact = typeof contradicted[number]
+
 /** `new-value`: of a field with kinds or states. `new-step`: of the status. `new-gap`: a field without a value. `new-change`: of a field. */
-export const driftNames = ["new-value", "new-step", "new-gap", "new-change"] as const
+export const driftNames = ["new-value", "new-step", "new-gap", "new-change", ...contradicted] as const
 export type DriftName = typeof driftNames[number]
 
 export interface Drift {
   readonly fact: DriftName
-  /** The field; of a value, the field and the value; of a step, both states. It has no part of a record that identifies somebody. */
+  /** The field; of a value, the field and the value; of a step, both states; of a fact, both answers. It has no part of a record that identifies somebody. */
   readonly what: string
   readonly records: number
 }
@@ -16,8 +21,19 @@ const sentences: { readonly [fact in DriftName]: (what: string) => string } = {
   "new-value": (what) => `${what} is a value that no earlier record had`,
   "new-step": (what) => `the status went from ${what}, as none before`,
   "new-gap": (what) => `${what} has no value, as in no earlier record`,
-  "new-change": (what) => `${what} changed, as in no earlier change`
+  "new-change": (what) => `${what} changed, as in no earlier change`,
+  order: (what) => `order of the list: ${what}`,
+  places: (what) => `place of new records: ${what}`,
+  "short-pages": (what) => `short pages before the last: ${what}`,
+  count: (what) => `what count gives: ${what}`
 }
+
+/** Whether an export with this drift may lack records. */
+export const isDoubtful = ({ fact }: Drift): boolean => fact === "count"
+
+/** Returns the drift as a line: `new` if no earlier record had it, `changed` if a certain answer was contradicted. */
+export const driftLine = (drift: Drift): string =>
+  `${contradicted.some((fact) => fact === drift.fact) ? "changed" : "new"}: ${driftText(drift)}`
 
 /** Returns the drift as a sentence without a full stop. */
 export const driftText = ({ fact, records, what }: Drift): string =>

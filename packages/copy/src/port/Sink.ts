@@ -10,7 +10,7 @@ import { Context, Data, type Effect, type Scope } from "effect"
 import { fieldsText } from "../text/FieldNames.ts"
 import { printable } from "../text/Printable.ts"
 import type { Counts } from "./Counts.ts"
-import type { Drift } from "./Drift.ts"
+import type { Drift, ObservedFact } from "./Drift.ts"
 import type { ListFreshness, Overview } from "./ListFreshness.ts"
 
 /** A record of a batch. */
@@ -100,6 +100,27 @@ export interface PersonalBinding {
   readonly edition: number
 }
 
+/** Where the new records of a scan are, next to those that were known before it. */
+export interface Places {
+  /** Records that the last complete scan knew. */
+  readonly known: number
+  /** Records that this scan has inserted. */
+  readonly fresh: number
+  /** Those before the first known one, and those after the last. */
+  readonly freshAtStart: number
+  readonly freshAtEnd: number
+}
+
+/** An answer to a fact, which a scan of the whole list has observed. It has no part of a record. */
+export interface Sighting {
+  readonly fact: ObservedFact
+  readonly answer: string
+  /** What was seen, as a sentence. */
+  readonly seen: string
+  /** The records that were read. */
+  readonly records: number
+}
+
 /** The counts of a scan so far, over all its runs. */
 export interface ScanProgress extends Counts {
   /** Rows that the end of the scan marked missing. */
@@ -115,6 +136,8 @@ export interface ScanProgress extends Counts {
   readonly undocumented: { readonly [path: string]: number }
   /** Texts in which characters were replaced, because not every database can store them. `raw` has the exact text. */
   readonly replaced: number
+  /** Where the new records are. */
+  readonly places: Places
   /** What the new and changed records have that no earlier record of the list had. Empty until two scans are complete. */
   readonly drift: ReadonlyArray<Drift>
 }
@@ -252,6 +275,22 @@ export class Sink extends Context.Service<Sink, {
       request: ScanRequest
     ) => Effect.Effect<Session, SinkError, Scope.Scope>
     readonly head: HeadPasses
+  }
+  /** What is known about the service. Undefined for a destination that stores nothing. */
+  readonly facts?: {
+    /**
+     * Adds what a scan of a locked list has observed. Returns the answers that contradict those that are certain, or were accepted.
+     */
+    readonly observe: (
+      list: Lists.AnyList,
+      source: string,
+      sightings: ReadonlyArray<Sighting>
+    ) => Effect.Effect<ReadonlyArray<Drift>, SinkError>
+    /** Returns the answers that are certain, by the name of the fact. */
+    readonly certain: (
+      list: Lists.AnyList,
+      source: string
+    ) => Effect.Effect<{ readonly [fact: string]: string }, SinkError>
   }
   /** Opens a scan of a locked list. Resumes the last scan if it was interrupted. */
   readonly begin: (list: Lists.AnyList, request: ScanRequest) => Effect.Effect<Session, SinkError, Scope.Scope>

@@ -12,6 +12,7 @@ import {
 } from "@payments/core"
 import type { Effect } from "effect"
 import { amountsOf, type Layout, layoutOf, withoutRoundedAmounts } from "../plan/Columns.ts"
+import { instantsOf, type PageSight, sightOf } from "../plan/PageSight.ts"
 import { countPath } from "../plan/ScanTotals.ts"
 import type { Batch, BatchRecord, OwnerClaim, Problem } from "../port/Sink.ts"
 import type { Redactor } from "../rule/OpenPersonal.ts"
@@ -29,6 +30,8 @@ export interface PageBatch extends Omit<Batch, "checkpoint"> {
   /** The different merchant ids in its records (§2.4). */
   readonly merchants: ReadonlyArray<string>
   readonly keyFingerprint: Page<unknown>["keyFingerprint"]
+  /** What the page shows about the service. */
+  readonly sight: PageSight
   /** The numbers of its request and its answer in the order of all requests and answers of its source. */
   readonly requested: number
   readonly received: number
@@ -53,10 +56,12 @@ export const pageReader = (api: PaymentsApi["Service"], name: Lists.ListName): (
 export const toPageBatch = (list: Lists.AnyList, redactor: Redactor) => {
   const layout = layoutOf(list)
   const hasAmounts = keepsAmounts(layout, redactor)
+  const instants = instantsOf(list)
   return (page: AnyPage, order: RequestOrder): PageBatch => {
     const undocumented = new Map<string, number>()
     let characters = 0
-    const records = page.records().map((record) => {
+    const found = page.records()
+    const records = found.map((record) => {
       const redacted = redactor.redact(record.text)
       // A name may be a value of an erased person.
       if (redacted.isErased !== true) {
@@ -77,6 +82,7 @@ export const toPageBatch = (list: Lists.AnyList, redactor: Redactor) => {
       characters,
       merchants: merchantsOf(list, page),
       keyFingerprint: page.keyFingerprint,
+      sight: sightOf(instants, page.count, found),
       ...order
     }
   }

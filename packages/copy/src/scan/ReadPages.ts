@@ -8,6 +8,7 @@
  */
 import { BeforePage, type Lists, Monotonic, type Page, type PaymentsError, Position, RetryPolicy } from "@payments/core"
 import { type Cause, Duration, Effect, Option, Pull, Queue, type Scope, Stream } from "effect"
+import { firstSight, type ListSight, withPage } from "../plan/PageSight.ts"
 import type { Part, ScanKind, ScanProgress, ScanStart, Session, Sink, SinkError } from "../port/Sink.ts"
 import type { Redactor } from "../rule/OpenPersonal.ts"
 import { type Backlog, backlogOf } from "./Backlog.ts"
@@ -90,6 +91,8 @@ export interface Reading extends ReadingOptions {
   /** Whether the reading starts at a position that an earlier run saved. */
   isResumed: boolean
   retries: number
+  /** What the committed pages of this run show about the service. */
+  sight: ListSight
   wait: Duration.Duration
   restarts: number
 }
@@ -110,6 +113,7 @@ export const makeReading = (options: ReadingOptions): Reading => {
     checkpoint,
     isResumed: checkpoint !== undefined,
     retries: 0,
+    sight: firstSight(checkpoint === undefined),
     wait: firstWait,
     restarts: 0
   }
@@ -241,6 +245,7 @@ export const commitPages = (
         const checkpoint = batch.checkpoint ?? undefined
         return Effect.flatMap(Effect.timed(session.commit(batch)), ([elapsed, progress]) => {
           reading.checkpoint = checkpoint
+          reading.sight = pages.reduce((sight, page) => withPage(sight, page.sight), reading.sight)
           guard.noteCommit(records)
           const { retries } = reading
           return emit({ _tag: "Committed", list: list.name, kind, before, progress, retries, elapsed })
@@ -276,6 +281,7 @@ export const recover = Effect.fnUntraced(function*(
     // The restart is written with the first page that follows, after the guard has admitted that page. The cursor may have been
     // refused because the key now belongs to another merchant.
     reading.restart = true
+    reading.sight = firstSight(true)
     yield* reading.emit({ _tag: "Restarted", list: error.list, kind: "full" })
     return "again"
   }

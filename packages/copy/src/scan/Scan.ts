@@ -4,6 +4,8 @@
  */
 import { Lists, Monotonic, PaymentsApi, type PaymentsError } from "@payments/core"
 import { Duration, Effect, Result, Scope, Semaphore } from "effect"
+import { type ListSight, sightings } from "../plan/PageSight.ts"
+import type { Drift } from "../port/Drift.ts"
 import { scanDefaults } from "../port/ScanDefaults.ts"
 import {
   type Filling,
@@ -294,6 +296,7 @@ const scanOnce = Effect.fnUntraced(function*(
     Effect.repeat({ while: (result) => result === "again" })
   )
   const session = yield* begin
+  const ended = yield* session.progress
   return {
     list: name,
     part,
@@ -301,9 +304,27 @@ const scanOnce = Effect.fnUntraced(function*(
     start: session.start,
     retries: reading.retries,
     elapsed: Duration.millis((yield* Monotonic.millis) - startedAt),
-    ...(yield* session.progress)
+    ...ended,
+    drift: [
+      ...ended.drift,
+      ...(part === undefined ? yield* contradictions(sink, { list, source: api.source }, reading.sight, ended) : [])
+    ]
   }
 }, Effect.scoped)
+
+/** Stores what a complete scan has shown about the service, and returns what contradicts the facts in the destination. */
+const contradictions = (
+  { facts }: Sink["Service"],
+  { list, source }: { readonly list: Lists.AnyList; readonly source: string },
+  sight: ListSight,
+  progress: ScanProgress
+): Effect.Effect<ReadonlyArray<Drift>> => {
+  const seen = sightings(sight, progress)
+  return facts === undefined || seen.length === 0
+    ? Effect.succeed([])
+    // The scan is complete. What could not be stored, the next one shows again.
+    : Effect.orElseSucceed(facts.observe(list, source, seen), () => [])
+}
 
 /** Fails if the destination must not have the value of the part: a stored scan and its checkpoint contain it. */
 const requireKept = (location: string, { field, value }: Part, { redact }: Redactor) => {

@@ -27,6 +27,8 @@ export interface OpenScan {
   readonly whole: Opening["whole"]
   /** What that scan has stored of the records. */
   readonly known: Contents
+  /** The rows below this number existed when that scan was complete, or were written by passes before it was. */
+  readonly knownRows: number
   /** Whether there are rows, but nothing is known of them, so that the scan counts unchanged records too. */
   readonly countsAll: boolean
   /** Whether an earlier version has begun the scan, so that some records are not counted. */
@@ -86,6 +88,7 @@ export const nextScan = Effect.fnUntraced(function*(
   const requested = requestText(request)
   const [last] = scans
   const known = ScanTotals.contentsOf(whole)
+  const knownRows = ScanTotals.rowsAfter(whole)
   const countsAll = Object.keys(known).length === 0 && (nextRows.get(list.label) ?? 0) > 0
   const wasComplete = scans.some(({ state }) => state === "complete")
   // A record is new only if the whole list, or this part of it, was read completely before.
@@ -98,7 +101,7 @@ export const nextScan = Effect.fnUntraced(function*(
     const seen = new RowSet(yield* store.seen([last.scan]))
     const totals = yield* ScanTotals.ofScan(store, last)
     const isUncounted = totals.counts.records > 0 && Object.keys(totals.contents).length === 0
-    return { ...last, start, resumeAt, totals, seen, emitChanges, whole, known, countsAll, isUncounted }
+    return { ...last, start, resumeAt, totals, seen, emitChanges, whole, known, knownRows, countsAll, isUncounted }
   }
   return {
     scan: undefined,
@@ -115,6 +118,7 @@ export const nextScan = Effect.fnUntraced(function*(
     emitChanges,
     whole,
     known,
+    knownRows,
     countsAll,
     isUncounted: false
   }

@@ -40,7 +40,11 @@ export const makeScan = (context: SessionContext, opened: OpenScan): OpenedScan 
     ...context,
     opened,
     isFull,
-    planInput: { ...planInputOf(context, opened.emitChanges, opened.seen), countsAll: isFull && opened.countsAll },
+    planInput: {
+      ...planInputOf(context, opened.emitChanges, opened.seen),
+      countsAll: isFull && opened.countsAll,
+      knownRows: isFull ? opened.knownRows : undefined
+    },
     state: ScanState.begun(opened, headEnd),
     full: undefined,
     write: (slice) => writeSlice(scan, slice),

@@ -3,11 +3,14 @@ import { Lists } from "@payments/core"
 import { Duration, Effect } from "effect"
 import { randomUUID } from "node:crypto"
 import * as ScanTotals from "../plan/ScanTotals.ts"
-import { OtherSource, type ScanPreview, type ScanRequest, Sink, SinkError } from "../port/Sink.ts"
+import type { Drift } from "../port/Drift.ts"
+import { add, mayReplace } from "../port/Judgement.ts"
+import { OtherSource, type ScanPreview, type ScanRequest, type Sighting, Sink, SinkError } from "../port/Sink.ts"
 import { fillColumns, pending } from "../store/Filling.ts"
 import { freshnessOf, overviewOf } from "../store/Freshness.ts"
 import { bindingOf, changeSince } from "../store/PersonalBinding.ts"
 import type { Opening, Store } from "../store/Store.ts"
+import { certainAnswers, changeEvidence, storedEvidence } from "../store/StoredFacts.ts"
 import { timestamp } from "../store/StoredRows.ts"
 import { ownerOf } from "./BoundMerchant.ts"
 import { nextScan, open, partOf } from "./NextScan.ts"
@@ -76,9 +79,38 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
         resume: (list) => setHeadProblem(list, undefined)
       }
     },
+    facts: {
+      observe: (list, source, sightings) => observe(store, list, source, sightings),
+      certain: (list, source) => Effect.map(storedEvidence(store, list, source), certainAnswers)
+    },
     publish: () => Effect.void
   })
 }
+
+/** Adds the observations, and returns those that contradict what was certain or accepted. */
+const observe = Effect.fnUntraced(function*(
+  store: Store,
+  list: Lists.AnyList,
+  source: string,
+  sightings: ReadonlyArray<Sighting>
+): Effect.fn.Return<ReadonlyArray<Drift>, SinkError> {
+  const at = yield* timestamp
+  let drift: ReadonlyArray<Drift> = []
+  yield* changeEvidence(store, list, source, (before) => {
+    drift = sightings.flatMap(({ answer, fact, records }) => {
+      const { accepted } = before(fact)
+      return accepted === undefined || accepted === answer
+        ? []
+        : [{ fact, what: `${answer} (before: ${accepted})`, records }]
+    })
+    return new Map(
+      sightings.map(({ answer, fact, seen }) =>
+        [fact, add(before(fact), { answer, seen, at }, mayReplace(fact))] as const
+      )
+    )
+  })
+  return drift
+})
 
 /** Reads the scan that would begin. If nothing is written until it begins, what was read is not read again. */
 const preview = ({ list, lists, request, shared, store }: SessionContext, salt: string) =>

@@ -16,6 +16,7 @@ const page = (merchants: ReadonlyArray<string>, at = 0, records = 1): PageBatch 
   characters: 2 * records,
   merchants,
   keyFingerprint: async () => "key",
+  sight: { records: 0, count: undefined, dates: {} },
   requested: at,
   received: at + 1
 })

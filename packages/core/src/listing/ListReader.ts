@@ -114,6 +114,7 @@ const decodeWithin = <Record, Filters>(
     records: records as () => ReadonlyArray<PageRecord<Record>>,
     items: items as ReadonlyArray<Record>,
     bad,
+    count: envelope.count,
     next: envelope.cursor === null ? null : positionOf(request, envelope.cursor),
     status: answer.status,
     headers,

@@ -56,6 +56,8 @@ export interface Page<Record> {
   readonly bad: ReadonlyArray<BadRecord>
   /** The position of the next page, or null at the end of the list (§4.4). */
   readonly next: Position | null
+  /** The answer's `count`, if it is an integer. The document does not say what it counts (§2.5). */
+  readonly count: number | undefined
   /** The status of the answer: any 2xx. */
   readonly status: number
   /** The answer's headers, names in lower case. They may contain secrets: check a header before you print it. */

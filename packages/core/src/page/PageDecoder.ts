@@ -109,6 +109,7 @@ export interface Envelope {
   readonly escapedNames: boolean
   readonly records: ReadonlyArray<unknown>
   readonly cursor: string | null
+  readonly count: number | undefined
 }
 
 /**
@@ -168,7 +169,14 @@ const readEnvelope = (
   if (cursor !== null && (typeof cursor !== "string" || !cursor.isWellFormed())) {
     return malformed(name, "expected a string or null")
   }
-  return Result.succeed({ text, escapedNames, records, cursor })
+  const { count } = body
+  return Result.succeed({
+    text,
+    escapedNames,
+    records,
+    cursor,
+    count: typeof count === "number" && Number.isSafeInteger(count) ? count : undefined
+  })
 }
 
 /** The number of records that are checked before the time is checked again. */

@@ -20,6 +20,8 @@ export interface MemoryListOptions {
   readonly reservedCursors?: boolean | undefined
   /** Whether a cursor is valid with any limit. */
   readonly anyLimit?: boolean | undefined
+  /** What `count` gives, from the number of records of the page and of the list. Default: that of the page. */
+  readonly countOf?: ((page: number, list: number) => number) | undefined
 }
 
 /** Returns the records of a list, from objects or JSON texts. */
@@ -56,8 +58,9 @@ export const serve = (list: AnyList, records: MemoryRecords, options: MemoryList
     const end = Math.min(from + request.limit, length)
     const items: Array<string> = []
     for (let at = from; at < end; at++) items.push(records.textAt(found?.[at] ?? at))
-    // `count` is the number of records on this page. §2.5 does not say what it counts.
-    return { _tag: "Page", items, next: end < length ? cursors.encode(request, [end]) : null, count: items.length }
+    // §2.5 does not say what `count` counts.
+    const count = options.countOf?.(items.length, length) ?? items.length
+    return { _tag: "Page", items, next: end < length ? cursors.encode(request, [end]) : null, count }
   }
 }
 

@@ -51,7 +51,16 @@ const metric = <const Values extends LabelValues = Record<never, never>>(definit
 
 const kinds = ["full", "window", "head"] as const
 const recordOutcomes = ["inserted", "updated", "unchanged", "missing", "returned", "quarantined"] as const
-const driftNames = ["new-value", "new-step", "new-gap", "new-change"] as const satisfies ReadonlyArray<DriftName>
+const driftNames = [
+  "new-value",
+  "new-step",
+  "new-gap",
+  "new-change",
+  "order",
+  "places",
+  "short-pages",
+  "count"
+] as const satisfies ReadonlyArray<DriftName>
 const requestOutcomes = [
   "ok",
   "unauthorized",
