@@ -68,7 +68,7 @@ export {
   type Rewritten
 } from "./personal/Rewrite.ts"
 export { Certificate } from "./port/Certificate.ts"
-export { type Drift, driftLine, type DriftName, driftText, driftWithoutSecrets, isDoubtful } from "./port/Drift.ts"
+export { type Drift, driftLine, type DriftName, driftText, driftWithoutSecrets } from "./port/Drift.ts"
 export {
   type Generation,
   type GenerationReason,

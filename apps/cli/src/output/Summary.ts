@@ -61,7 +61,9 @@ export const problemsOf = (
     const scans = Result.isSuccess(result) ? result.success : []
     const heldBack = sumOf(scans, (scan) => scan.heldBack)
     const quarantined = sumOf(scans, (scan) => scan.quarantined)
+    const isShort = scans.some(({ drift }) => drift.some(({ mayLackRecords }) => mayLackRecords))
     return [
+      ...(isShort ? [missingRecords(list, destination)] : []),
       ...(heldBack === 0 ? [] : [
         `${
           counted(heldBack, "record")
@@ -78,6 +80,14 @@ export const problemsOf = (
       ])
     ].map((problem) => `${Lists.byName[list].label}: ${problem}`)
   })
+
+/** `count` gave the number of records of the list until now. */
+const missingRecords = (list: Lists.ListName, destination: Destination): string => {
+  const place = destination === "stdout"
+    ? ""
+    : ` --list ${Lists.byName[list].label} --from ${shellWord(destination.location)}`
+  return `the service counts more records than it has returned, so the copy may lack some. Find out why; if count means something else now, run: payments facts accept count${place}`
+}
 
 /** The destination of the records. */
 type Destination = "stdout" | { readonly location: string }

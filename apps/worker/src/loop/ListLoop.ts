@@ -45,6 +45,8 @@ interface Loop extends ListOptions {
   readonly label: string
   readonly held: Map<RunKind, Place>
   runs: ListRuns
+  /** Whether passes run, as far as facts decide it and it was logged. */
+  readonly decisions: Map<RunKind, boolean>
   /** The number of the open full scan, for the log. */
   openScan: number | undefined
 }
@@ -55,6 +57,7 @@ export const makeListLoop = (options: ListOptions) => {
     ...options,
     label: Lists.byName[options.name].label,
     held: new Map(),
+    decisions: new Map(),
     runs: {},
     openScan: undefined
   }
@@ -89,18 +92,60 @@ const runLoop = Effect.fnUntraced(function*(loop: Loop) {
     window === undefined || Lists.byName[name].windowFilter === undefined ? Effect.void : passes(loop, {
       kind: "window",
       schedule: window.schedule,
-      pass: Effect.flatMap(DateTime.now, (now) => scanner.window(lastDays(now, window.days)))
+      pass: windowRun(loop, scanner, window.days)
     }),
-    head === undefined || source.order !== "newest-first" ? Effect.void : passes(loop, {
+    head === undefined ? Effect.void : passes(loop, {
       kind: "head",
       schedule: head.schedule,
-      pass: Effect.flatMap(
-        scanner.headProblem,
-        (problem) => problem === undefined ? scanner.head(head.pages) : Effect.undefined
-      )
+      pass: headRun(loop, scanner, head.pages)
     })
   ], { concurrency: "unbounded" }).pipe(Effect.andThen(Effect.never))
 })
+
+/** Reads nothing if it is certain that the service does not filter by the day. */
+const windowRun = Effect.fnUntraced(function*(loop: Loop, scanner: ListScanner, days: number) {
+  const fact = `filter-${Lists.byName[loop.name].windowFilter}`
+  const { [fact]: answer } = yield* scanner.certain
+  const mayRead = answer === undefined || filtering.has(answer)
+  yield* logDecision(loop, "window", mayRead, { [fact]: answer })
+  return mayRead ? yield* scanner.window(lastDays(yield* DateTime.now, days)) : undefined
+})
+
+const filtering: ReadonlySet<string> = new Set(["only matching records", "records that begin with it"])
+
+/**
+ * Reads nothing before the order is known: from the settings, or because it is certain that the newest records come first and new
+ * ones appear there. Head passes that were stopped run again once that is certain again, or if a person sets the order again.
+ */
+const headRun = Effect.fnUntraced(function*(loop: Loop, scanner: ListScanner, pages: number) {
+  const problem = yield* scanner.headProblem
+  if (loop.source.order === "newest-first") return problem === undefined ? yield* scanner.head(pages) : undefined
+  const { order, places } = yield* scanner.certain
+  const isKnown = order === newestFirst && places === "first"
+  yield* logDecision(loop, "head", isKnown, { order, places })
+  if (!isKnown) return undefined
+  if (problem !== undefined) yield* scanner.resumeHead
+  return yield* scanner.head(pages)
+})
+
+const newestFirst = "createdAt, newest first"
+
+/** Logs on which facts it rests that passes begin or wait, when that changes. */
+const logDecision = (
+  loop: Loop,
+  kind: "head" | "window",
+  runs: boolean,
+  facts: { readonly [fact: string]: string | undefined }
+) =>
+  Effect.suspend(() => {
+    if (loop.decisions.get(kind) === runs) return Effect.void
+    loop.decisions.set(kind, runs)
+    const known = Object.entries(facts).map(([fact, answer]) => `${fact}: ${answer ?? "not certain"}`).join("; ")
+    return Effect.annotateLogs(Effect.logInfo(`${kindWords[kind]}: ${runs ? "begins" : "waits"}`), {
+      list: loop.label,
+      facts: known
+    })
+  })
 
 const update = ({ label, source, status }: Loop, change: (list: ListState, now: string) => ListState) =>
   status.update(source.name, (state, now) => updateList(state, label, (list) => change(list, now)))
@@ -117,7 +162,7 @@ const note = (loop: Loop, transition: (runs: ListRuns, now: number) => ListRuns)
 const handle = Effect.fnUntraced(function*(loop: Loop, event: ScanEvent) {
   const { held, isSecret, metrics, openScan, source } = loop
   yield* metrics.onEvent(source.name, event)
-  yield* update(loop, (list, now) => listAfter(event, list, now))
+  yield* update(loop, (list, now) => listAfter(event, list, now, isSecret))
   yield* Effect.annotateLogs(
     logEvent(event, isSecret),
     event.kind === "full" && openScan !== undefined ? { scan: openScan } : {}

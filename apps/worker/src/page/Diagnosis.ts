@@ -105,6 +105,7 @@ export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Find
     add(tone === "bad" ? "bad" : "warn", html`${what}: ${saidOf(list, message)} ${since(list.failure.since, at)}`)
   }
   if (list.headProblem !== null) add("warn", html`Head passes are stopped: ${saidOf(list, list.headProblem)}`)
+  for (const line of list.drift) add("warn", html`The behaviour of the service has changed: ${said(line)}`)
   if (list.quarantined > 0) {
     add(
       "warn",

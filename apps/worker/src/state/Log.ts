@@ -77,7 +77,10 @@ const logOf = (event: ScanEvent, isSecret: IsSecret): Effect.Effect<void> => {
 }
 
 /** The progress of a scan for the log, without field names that could be values. */
-const loggable = <Progress extends Omit<ScanProgress, "drift">>(progress: Progress, isSecret: IsSecret) => ({
+const loggable = <Progress extends Omit<ScanProgress, "drift">>(
+  { places: _places, ...progress }: Progress,
+  isSecret: IsSecret
+) => ({
   ...progress,
   undocumented: namesForLogs(progress.undocumented, isSecret)
 })

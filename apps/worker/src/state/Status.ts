@@ -1,6 +1,8 @@
 /** The state of the worker's sources. Their loops update it; health checks, metrics and the status page read it. */
 import {
   ageOf,
+  driftLine,
+  driftWithoutSecrets,
   type ListFreshness,
   type PassOutcome,
   type PassSummary,
@@ -12,7 +14,7 @@ import {
 import { Lists, Monotonic, type PaymentsError } from "@payments/core"
 import type { Source } from "@payments/program/sources"
 import { Context, DateTime, Duration, Effect, Layer, Option, Result } from "effect"
-import { problemAnnotations } from "./Log.ts"
+import { type IsSecret, problemAnnotations } from "./Log.ts"
 import type {
   ClusterSnapshot,
   Failure,
@@ -230,6 +232,7 @@ export const initialState = ({ lists, maxAge, name }: Source, destination: strin
     holder: null,
     holdsLock: false,
     headProblem: null,
+    drift: [],
     maxAgeSeconds: maxAge === undefined ? null : Duration.toSeconds(maxAge),
     progress: null,
     failure: null,
@@ -281,7 +284,7 @@ export const problemOf = (
   now: string
 ): Problem => ({ reason, message: error, since: before?.reason === reason ? before.since : now })
 
-export const listAfter = (event: ScanEvent, list: ListState, now: string): ListState => {
+export const listAfter = (event: ScanEvent, list: ListState, now: string, isSecret: IsSecret): ListState => {
   // A head pass may run within a full scan, whose progress matters more.
   if (event.kind === "head" && list.progress?.kind === "full" && event._tag !== "Ended") return list
   switch (event._tag) {
@@ -308,6 +311,7 @@ export const listAfter = (event: ScanEvent, list: ListState, now: string): ListS
       return {
         ...list,
         progress: list.progress?.kind === event.kind ? null : list.progress,
+        drift: driftAfter(event, list.drift, isSecret),
         failure: failureAfter(event, list.failure, now)
       }
   }
@@ -315,6 +319,22 @@ export const listAfter = (event: ScanEvent, list: ListState, now: string): ListS
 
 const withProgress = (list: ListState, change: Partial<Progress>): ListState =>
   list.progress === null ? list : { ...list, progress: { ...list.progress, ...change } }
+
+/** How many lines are shown of what a list has shown since its last full scan. */
+const maxDrift = 20
+
+/** A full scan says everything again that passes have said before it, unless it fails. */
+const driftAfter = (
+  { kind, outcome }: Extract<ScanEvent, { readonly _tag: "Ended" }>,
+  before: ReadonlyArray<string>,
+  isSecret: IsSecret
+): ReadonlyArray<string> => {
+  const { result }: { readonly result: Result.Result<ReadonlyArray<ScanSummary> | PassSummary, unknown> } = outcome
+  if (Result.isFailure(result)) return before
+  const ended = "kind" in result.success ? [result.success] : result.success
+  const found = ended.flatMap(({ drift }) => driftWithoutSecrets(drift, isSecret).map(driftLine))
+  return [...kind === "full" ? [] : before, ...found].slice(-maxDrift)
+}
 
 /** A pass does not replace the failure of a full scan. */
 const failureAfter = (

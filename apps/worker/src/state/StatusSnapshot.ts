@@ -81,6 +81,8 @@ export interface ListState {
   readonly holdsLock: boolean
   /** Why head passes of this list were stopped. */
   readonly headProblem: string | null
+  /** What the last full scan, and the passes since, have found that is new or has changed, each as a line. */
+  readonly drift: ReadonlyArray<string>
   readonly maxAgeSeconds: number | null
   /** The run of this process over the list. */
   readonly progress: Progress | null

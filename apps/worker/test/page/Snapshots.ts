@@ -94,6 +94,7 @@ export const list = (
     holder: null,
     holdsLock: true,
     headProblem: null,
+    drift: [],
     generation: { generation, beganAfter: 0, beganAt: before(86_400), reason: "first" },
     lastChange: 482_113,
     consumers: [

@@ -162,7 +162,7 @@ const [slackRecords, slackShare] = [3, 0.01]
 /** Returns what a complete scan of the whole list has shown. What a change of the list may explain is left out. */
 export const sightings = (
   sight: ListSight,
-  progress: Pick<ScanProgress, "inserted" | "places" | "records" | "repeats">
+  progress: Pick<ScanProgress, "behindHead" | "inserted" | "places" | "records" | "repeats">
 ): ReadonlyArray<Sighting> =>
   [orderIn(sight), shortPagesIn(sight), countIn(sight, progress), placesIn(progress)].flatMap((one) =>
     one === undefined ? [] : [{ ...one, records: progress.records }]
@@ -227,8 +227,9 @@ const countIn = (
 }
 
 const placesIn = (
-  { places: { fresh, freshAtEnd, freshAtStart, known } }: Pick<ScanProgress, "places">
+  { behindHead, places: { fresh, freshAtEnd, freshAtStart, known } }: Pick<ScanProgress, "behindHead" | "places">
 ): Seen => {
+  if (behindHead > 0) return { fact: "places", answer: "in several places", seen: `${behindHead} behind a head pass` }
   if (known < leastRecords || fresh === 0) return undefined
   const seen = `${fresh} new ${fresh === 1 ? "record" : "records"}`
   if (freshAtStart === fresh || freshAtEnd === fresh) {

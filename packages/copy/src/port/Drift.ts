@@ -15,6 +15,8 @@ export interface Drift {
   /** The field; of a value, the field and the value; of a step, both states; of a fact, both answers. It has no part of a record that identifies somebody. */
   readonly what: string
   readonly records: number
+  /** Whether the copy may lack records. */
+  readonly mayLackRecords?: true
 }
 
 const sentences: { readonly [fact in DriftName]: (what: string) => string } = {
@@ -27,9 +29,6 @@ const sentences: { readonly [fact in DriftName]: (what: string) => string } = {
   "short-pages": (what) => `short pages before the last: ${what}`,
   count: (what) => `what count gives: ${what}`
 }
-
-/** Whether an export with this drift may lack records. */
-export const isDoubtful = ({ fact }: Drift): boolean => fact === "count"
 
 /** Returns the drift as a line: `new` if no earlier record had it, `changed` if a certain answer was contradicted. */
 export const driftLine = (drift: Drift): string =>

@@ -140,6 +140,8 @@ export interface ListScanner {
   /** Stops the head passes of this list in the destination. */
   readonly stopHead: (problem: string) => Effect.Effect<void, SinkError>
   readonly resumeHead: Effect.Effect<void, SinkError>
+  /** The answers about this list of the service that are certain, by the name of the fact. */
+  readonly certain: Effect.Effect<{ readonly [fact: string]: string }, SinkError>
 }
 
 /** Locks a list until the scope closes, and returns its full scans and passes. */
@@ -188,14 +190,15 @@ export const openScanner = Effect.fnUntraced(function*(
           Effect.fromResult(result)
         )
     )).pipe(Effect.provide(context))
-  const head = (yield* Sink).passes?.head
+  const { facts, passes: { head } = {} } = yield* Sink
   return {
     full: fullScans.withPermits(1)(full).pipe(Effect.provide(context)),
     window: (days) => pass("window", windowPass(passContext, days)),
     head: (pages) => pass("head", headPass(passContext, pages)),
     headProblem: head?.problem(list) ?? Effect.undefined,
     stopHead: (problem) => head?.stop(list, problem) ?? Effect.void,
-    resumeHead: head?.resume(list) ?? Effect.void
+    resumeHead: head?.resume(list) ?? Effect.void,
+    certain: facts?.certain(list, api.source) ?? Effect.succeed({})
   }
 })
 

@@ -101,7 +101,12 @@ const observe = Effect.fnUntraced(function*(
       const { accepted } = before(fact)
       return accepted === undefined || accepted === answer
         ? []
-        : [{ fact, what: `${answer} (before: ${accepted})`, records }]
+        : [{
+          fact,
+          what: `${answer} (before: ${accepted})`,
+          records,
+          ...(mayReplace(fact) ? {} : { mayLackRecords: true as const })
+        }]
     })
     return new Map(
       sightings.map(({ answer, fact, seen }) =>

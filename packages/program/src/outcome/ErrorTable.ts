@@ -89,7 +89,9 @@ export const outcomeExitCode = ({ result }: ScanOutcome | PassOutcome): ExitCode
   if (Result.isFailure<unknown, PaymentsError | SinkError>(result)) return exitCodeOf(result.failure)
   // A pass concludes nothing about rows that it does not read, so only a full scan can be incomplete.
   return !("kind" in result.success) &&
-      result.success.some(({ heldBack, quarantined }) => quarantined > 0 || heldBack > 0)
+      result.success.some(({ drift, heldBack, quarantined }) =>
+        quarantined > 0 || heldBack > 0 || drift.some(({ mayLackRecords }) => mayLackRecords)
+      )
     ? ExitCode.incomplete
     : ExitCode.done
 }

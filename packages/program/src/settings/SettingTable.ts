@@ -157,10 +157,10 @@ const source = {
   head: schedule(Type.pass("pages", 1000, "stop after so many pages in a row without new or changed records"), {
     unset: "none"
   }, [
-    "head passes: read each list from its first page, between full scans. Needs `order = \"newest-first\"`"
+    "head passes: read each list from its first page, between full scans. They begin when it is certain that the newest records come first"
   ]),
   order: row(Type.oneOf("unknown", "newest-first"), { default: "unknown" }, [
-    "the order of the records in the lists; default: `\"unknown\"`"
+    "the order of the records in the lists; default: `\"unknown\"`, so that full scans learn it"
   ]),
   max_age: row(Type.duration, { unset: "any" }, [
     "the largest age of a list's last complete full scan; an older list is not fresh"

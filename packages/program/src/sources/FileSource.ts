@@ -133,9 +133,6 @@ const problemsOf = (settings: SourceSettings, isSet: (setting: string) => boolea
     // A base address that is missing, or is no text, has been reported.
     return setting === undefined || settings[setting] === undefined ? [] : [{ setting, problem: `${problem}.` }]
   }),
-  ...(settings.head !== undefined && settings.order !== "newest-first"
-    ? [{ setting: "head", problem: `needs order = "newest-first", which ${source} does not have.` }]
-    : []),
   ...(settings.window !== undefined && !windowed.some(({ label }) => settings.lists?.includes(label) ?? true)
     ? [{
       setting: "window",

@@ -380,7 +380,6 @@ max_age = "9999999d"
             new Intl.ListFormat("en-GB", { type: "disjunction" }).format(Lists.all.map(({ label }) => `"${label}"`))
           }.`,
           "15: sources.north.head needs either every or cron.",
-          `15: sources.north.head needs order = "newest-first", which sources.north does not have.`,
           "16: sources.south has no base_url.",
           "17: sources.south has the same destination as sources.north. Each source needs its own.",
           "18: sources.south.account must be text without control characters and without spaces at its ends, in quotes.",

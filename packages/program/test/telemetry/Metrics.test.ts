@@ -446,6 +446,7 @@ const nothing: ScanProgress = {
   behindHead: 0,
   undocumented: {},
   replaced: 0,
+  places: ScanTotals.none.places,
   drift: []
 }
 
