@@ -9,6 +9,7 @@ export {
   PaymentsConfigError,
   processSettings,
   type ProgressLimits,
+  ProvenParameters,
   type Settings
 } from "./config/PaymentsConfig.ts"
 export { bitsOfOthers, type PlainFile, PlainFileError, readPlainFile } from "./config/PlainFile.ts"

@@ -44,7 +44,7 @@ import {
   wholeNumber,
   withNext
 } from "@payments/program"
-import type { Source } from "@payments/program/sources"
+import { buildWithProvenNames, type Source } from "@payments/program/sources"
 import { DateTime, Effect, type FileSystem, Layer, Result, Stdio } from "effect"
 import { Argument, Command } from "effect/cli"
 import { flagsText, type GivenFlags, givenFlags } from "../listing/ContinueCommand.ts"
@@ -115,7 +115,10 @@ export const exportCommand = <R>(
         personal: chosenPersonal("forService"),
         parts: partsOf(input, names),
         concurrency: setting({ name: "concurrency", text: input.concurrency }, undefined, wholeNumber(1, 64)),
-        service: Layer.build(api)
+        service: Effect.flatMap(
+          Effect.orElseSucceed(toDestination(input.to), () => undefined),
+          (to) => buildWithProvenNames(api, to, logLine)
+        )
       })
       const isStored = Destination.isStored(destination)
       if (!isStored || input.format === "json") yield* requireOutput

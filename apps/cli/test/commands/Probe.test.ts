@@ -70,6 +70,36 @@ describe("payments probe", () => {
       assert.include(unknown.stderr, "Nothing was observed of no-such-fact there.")
     }).pipe(Effect.scoped))
 
+  it.live("proves the name of a parameter, which exports then send unless a setting names another one", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const env = yield* sandboxEnv({ invoiceParameters: { settlementDate: "settlement_date" } })
+      const to = "sqlite:./payments.db"
+      assert.strictEqual((yield* payments(["export", "--to", to], { env, cwd })).code, 0)
+      const days = yield* payments(
+        ["query", "--from", to, "SELECT max(settlement_date) AS day FROM invoices"],
+        { env: {}, cwd }
+      )
+      const day = String(rowsOf(days.stdout)[0]?.["day"])
+      const exported = (more: Record<string, string> = {}) =>
+        payments(["export", "invoices", "--to", to, "--settlement-dates", `${day}..${day}`], {
+          env: { ...env, ...more },
+          cwd
+        })
+      const refused = yield* exported()
+      assert.notStrictEqual(refused.code, 0, "the service ignores the assumed name")
+      const probe = ["probe", "--to", to, "--pause", "1ms", "--budget", "500"]
+      assert.strictEqual((yield* payments(probe, { env, cwd })).code, 0)
+      const { code, stderr } = yield* exported()
+      assert.strictEqual(code, 0, stderr)
+      const line =
+        "invoices: settlementDate is sent as settlement_date, because the fact name-settlementDate is certain."
+      assert.include(stderr, line)
+      const set = yield* exported({ PAYMENTS_INVOICE_PARAMS: "settlementDate=settlementDate" })
+      assert.strictEqual(set.code, refused.code, "a setting wins")
+      assert.notInclude(set.stderr, line)
+    }).pipe(Effect.scoped))
+
   it.live("writes one document of JSON, and a page without scripts or parts of records", () =>
     Effect.gen(function*() {
       const env = yield* sandboxEnv()

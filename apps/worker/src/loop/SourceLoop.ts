@@ -14,7 +14,7 @@ import {
   whilePersonalDataChanges
 } from "@payments/copy"
 import { Lists, Monotonic, PaymentsApi, type PaymentsConfigError } from "@payments/core"
-import type { Source } from "@payments/program/sources"
+import { buildWithProvenNames, type Source } from "@payments/program/sources"
 import { Context, Data, Duration, Effect, type FileSystem, Layer, type Path, Result } from "effect"
 import { problemAnnotations } from "../state/Log.ts"
 import { initialState, listFrom, problemOf, type SourceState, Status, updateList } from "../state/Status.ts"
@@ -109,7 +109,10 @@ export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R
     yield* Effect.sleep(action.waitMs)
   })
 
-  const settings = Effect.all([Layer.build(Layer.fresh(options.api)), source.personal])
+  const settings = Effect.all([
+    buildWithProvenNames(Layer.fresh(options.api), source.to, Effect.logInfo),
+    source.personal
+  ])
   let read: Effect.Success<typeof settings> | undefined
   while (read === undefined) {
     const built = yield* Effect.result(settings)

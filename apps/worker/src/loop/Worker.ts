@@ -21,7 +21,7 @@ import {
   outcomeExitCode,
   type ProgramError
 } from "@payments/program"
-import type { LoadedSource, LoadedSources, Source } from "@payments/program/sources"
+import { buildWithProvenNames, type LoadedSource, type LoadedSources, type Source } from "@payments/program/sources"
 import {
   Cause,
   Context,
@@ -62,7 +62,10 @@ export const runOnce = Effect.fnUntraced(
     const metrics = yield* Metrics
     const scanned = (source: LoadedSource) =>
       Effect.gen(function*() {
-        const api = Context.get(yield* Layer.build(Layer.fresh(options.api(source))), PaymentsApi)
+        const api = Context.get(
+          yield* buildWithProvenNames(Layer.fresh(options.api(source)), source.to, Effect.logInfo),
+          PaymentsApi
+        )
         const sink = yield* Layer.build(Layer.fresh(options.open(source)))
         const personal = yield* source.personal
         const startedAt = DateTime.formatIso(yield* DateTime.now)

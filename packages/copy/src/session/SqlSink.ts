@@ -10,7 +10,7 @@ import { fillColumns, pending } from "../store/Filling.ts"
 import { freshnessOf, overviewOf } from "../store/Freshness.ts"
 import { bindingOf, changeSince } from "../store/PersonalBinding.ts"
 import type { Opening, Store } from "../store/Store.ts"
-import { certainAnswers, changeEvidence, storedEvidence } from "../store/StoredFacts.ts"
+import { certainIn, changeEvidence } from "../store/StoredFacts.ts"
 import { timestamp } from "../store/StoredRows.ts"
 import { ownerOf } from "./BoundMerchant.ts"
 import { nextScan, open, partOf } from "./NextScan.ts"
@@ -81,7 +81,7 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
     },
     facts: {
       observe: (list, source, sightings) => observe(store, list, source, sightings),
-      certain: (list, source) => Effect.map(storedEvidence(store, list, source), certainAnswers)
+      certain: (list, source) => certainIn(store, list, source)
     },
     publish: () => Effect.void
   })

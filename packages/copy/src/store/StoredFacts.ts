@@ -44,8 +44,15 @@ export const changeEvidence = (
     return new Map([...change(before)].map(([fact, evidence]) => [fact, evidenceToText(evidence)]))
   })
 
-/** Returns the answers that are certain, by fact. */
-export const certainAnswers = (evidence: ReadonlyMap<string, Evidence>): { readonly [fact: string]: string } =>
+/** Reads the answers about a list that are certain, by fact. Without a source, they are those of any service. */
+export const certainIn = (
+  reader: Pick<Reader, "facts" | "location">,
+  list: Lists.AnyList,
+  source: string | undefined
+): Effect.Effect<{ readonly [fact: string]: string }, SinkError> =>
+  Effect.map(storedEvidence(reader, list, source), certainAnswers)
+
+const certainAnswers = (evidence: ReadonlyMap<string, Evidence>): { readonly [fact: string]: string } =>
   Object.fromEntries([...evidence].flatMap(([fact, one]) => {
     const { answer, degree } = judge(one)
     return degree === "certain" && answer !== undefined ? [[fact, answer]] : []

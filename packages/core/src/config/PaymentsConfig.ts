@@ -9,6 +9,12 @@ import { defaultRetryPolicy, type RetryPolicy } from "../pace/RetryPolicy.ts"
 import { type Checked, type KeySource, makeKeyFile } from "./KeySource.ts"
 import { proxyProblem, proxyVariables } from "./ProxyAddress.ts"
 
+/** Names of invoice parameters (§4.3) that observations have proven. They replace the assumed ones. A setting wins. */
+export const ProvenParameters: Context.Reference<Partial<InvoiceParameters>> = Context.Reference(
+  "@payments/core/ProvenParameters",
+  { defaultValue: () => ({}) }
+)
+
 /** The problem of one setting. */
 export interface ConfigProblem {
   /** The name of the environment variable or of another setting. */
@@ -142,7 +148,11 @@ export class PaymentsConfig extends Context.Service<PaymentsConfig, {
     const key = yield* readKey(settings, "PAYMENTS_API_KEY")
     const invoicesKey = yield* readKey(settings, "PAYMENTS_INVOICES_API_KEY")
     const { problems, service } = check(settings, { key, invoicesKey })
-    return service ?? (yield* new PaymentsConfigError({ problems }))
+    if (service === undefined) return yield* new PaymentsConfigError({ problems })
+    const proven = Object.entries(yield* ProvenParameters).map((pair) => pair.join("="))
+    // Of two names of a field, the last one counts. A setting may have given a proven name to another field.
+    const names = parseInvoiceParameters([...proven, settings.PAYMENTS_INVOICE_PARAMS ?? ""].join(","))
+    return Result.isSuccess(names) ? { ...service, invoiceParameters: names.success } : service
   })
 
   /** Returns the problems of all settings except the keys. Reads no key. */
