@@ -45,7 +45,7 @@ import {
   withNext
 } from "@payments/program"
 import { buildWithProvenNames, type Source } from "@payments/program/sources"
-import { DateTime, Effect, type FileSystem, Layer, Result, Stdio } from "effect"
+import { DateTime, Effect, type FileSystem, type Layer, Result, Stdio } from "effect"
 import { Argument, Command } from "effect/cli"
 import { flagsText, type GivenFlags, givenFlags } from "../listing/ContinueCommand.ts"
 import { printJson, type ResultFormat, resultFormatFlag } from "../output/ResultOutput.ts"

@@ -89,7 +89,8 @@ describe("payments doctor", () => {
       const to = `sqlite:${folder}/a.db`
       const result = yield* doctor(env, "--to", to)
       assert.deepStrictEqual([result.code, result.err, result.failed, result.warnings], [0, "", [], []])
-      assert.deepStrictEqual(result.skipped, ["tls"])
+      assert.deepStrictEqual(result.skipped, ["tls", "facts"])
+      assert.include(result.the("facts").advice, `payments probe --to ${to}`)
       assert.deepInclude(result.the("settings"), { source: "default", state: "ok" })
       assert.include(result.the("destination").found, "does not exist yet")
       for (const { label } of Lists.all) {

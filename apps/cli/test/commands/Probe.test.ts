@@ -56,6 +56,12 @@ describe("payments probe", () => {
         yield* orders,
         Array.from({ length: 3 }, () => ["certain", "createdAt, newest first", null])
       )
+      const doctor = yield* payments(["doctor", "--to", to], { env, cwd })
+      const [uncertain] = rowsOf(doctor.stdout).filter(({ check }) => check === "facts")
+      assert.strictEqual(
+        uncertain?.["found"],
+        "not certain, so not used: places (payout-requests, payin-sources, invoices)"
+      )
       assert.includeMembers((yield* facts).map(({ fact }) => fact), ["count", "values-status", "empty-fields"])
       const other = yield* payments(probe, { env: yield* sandboxEnv(), cwd })
       assert.deepStrictEqual([other.code, other.stderr.includes("it has the data of another source")], [9, true])

@@ -141,7 +141,7 @@ export const knownFacts = (facts: Evidences): ReadonlyArray<KnownFact> =>
         ...judge(evidence),
         seen: evidence.problem ?? last?.seen ?? "not observed yet",
         firstAt: evidence.observations.at(0)?.at,
-        usedBy: usedBy(name),
+        usedBy: usedBy(list, name),
         contradicted: isContradicted(evidence) ? evidence.accepted : undefined,
         lastAt: last?.at
       }

@@ -1,10 +1,31 @@
 /** Who uses a fact once it is certain. Other facts are shown only. */
+import type { Lists } from "@payments/core"
 
-const uses: { readonly [fact: string]: string } = {
-  order: "head passes",
-  places: "head passes",
-  count: "exports, to judge whether they have read everything",
-  "limit-1000": "exports, for the size of pages"
+/** A fact that changes what a program does. */
+export interface Use {
+  readonly fact: string
+  readonly by: string
+  /** Whether only exports observe it. Otherwise a probe does too. */
+  readonly isObservedByExports?: boolean
 }
 
-export const usedBy = (fact: string): string | undefined => Object.hasOwn(uses, fact) ? uses[fact] : undefined
+const usesOfAll: ReadonlyArray<Use> = [
+  { fact: "order", by: "head passes" },
+  { fact: "places", by: "head passes", isObservedByExports: true },
+  { fact: "count", by: "exports: whether everything was read" }
+]
+
+/** Returns the facts of a list that change what a program does. */
+export const usesOf = (list: Lists.AnyList): ReadonlyArray<Use> => [
+  ...usesOfAll,
+  ...(list.windowFilter === undefined ? [] : [{ fact: `filter-${list.windowFilter}`, by: "window passes" }]),
+  ...(list.parameterNames === "documented"
+    ? []
+    : [...Object.keys(list.filters), "limit", "cursor"].map((field) => ({
+      fact: `name-${field}`,
+      by: "exports: the name that is sent"
+    })))
+]
+
+export const usedBy = (list: Lists.AnyList, fact: string): string | undefined =>
+  usesOf(list).find((use) => use.fact === fact)?.by

@@ -144,9 +144,9 @@ class Service {
     return this.#order === "oldest" ? this.#records.length : this.#dice.below(this.#records.length + 1)
   }
 
-  reverse(): void {
+  turn(): void {
     this.#order = this.#order === "newest" ? "oldest" : "newest"
-    this.#records.reverse()
+    this.#records = this.#records.toReversed()
   }
 
   #move(): void {
@@ -246,7 +246,7 @@ describe("histories", () => {
   })
 
   it.each<readonly [Sighting["fact"], change: (service: Service) => void, applies: (service: Service) => boolean]>([
-    ["order", (service) => service.reverse(), ({ order }) => order !== "shuffled"],
+    ["order", (service) => service.turn(), ({ order }) => order !== "shuffled"],
     ["places", (service) => {
       service.misplaces = true
       for (let added = 0; added < 40; added++) service.appear()

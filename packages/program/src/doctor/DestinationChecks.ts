@@ -1,5 +1,6 @@
 /** Checks a destination without writing into it: its state, whether it can be written, and the space on its disk. */
 import {
+  certainIn,
   denialProblem,
   Destination,
   freshnessOf,
@@ -14,6 +15,7 @@ import { existsSync } from "node:fs"
 import { statfs } from "node:fs/promises"
 import { dirname, resolve } from "node:path"
 import { ExitCode } from "../outcome/ExitCode.ts"
+import { shellWord } from "../terminal/ShellWord.ts"
 import { failed, failedWith, type Finding, ok, skipped, warning } from "./Finding.ts"
 
 const check = "destination"
@@ -49,6 +51,57 @@ export const checkState = (
       )
     )
   )
+
+/** Says which facts are not certain that exports and the worker would use, and what decides them. */
+export const checkFacts = (
+  to: Destination.StoredDestination,
+  source: string | undefined,
+  lists: ReadonlyArray<Lists.AnyList>
+): Effect.Effect<Finding> =>
+  Effect.scoped(Effect.gen(function*() {
+    const { usesOf } = yield* Effect.promise(() => import("@payments/copy/facts"))
+    const reader = yield* Destination.reader(to)
+    const open = (yield* Effect.forEach(lists, (list) =>
+      Effect.map(certainIn(reader, list, source), (certain) =>
+        usesOf(list).filter(({ fact }) => certain[fact] === undefined).map((use) => ({ ...use, list: list.label })))))
+      .flat()
+    if (open.length === 0) {
+      return ok(facts, "all that exports use are certain")
+    }
+    const names = [
+      ...new Set(open.map(({ fact }) =>
+        fact
+      ))
+    ].map((fact) =>
+      `${fact} (${
+        open.filter((one) => one.fact === fact).map(({ list }) =>
+          list
+        ).join(", ")
+      })`
+    )
+    const advice = [
+      ...(open.every(({ isObservedByExports }) =>
+          isObservedByExports
+        )
+        ? []
+        : [decidedBy(to)]),
+      ...(open.some(({ isObservedByExports }) => isObservedByExports) ? ["Exports observe places."] : [])
+    ]
+    return skipped(facts, `not certain, so not used: ${names.join(", ")}`, advice.join(" "))
+  })).pipe(
+    Effect.catch((error) =>
+      Effect.succeed(
+        Destination.isAbsent(to, error)
+          ? skipped(facts, "none are stored yet", decidedBy(to))
+          : failedWith(facts, error)
+      )
+    )
+  )
+
+const facts = "facts"
+
+const decidedBy = (to: Destination.StoredDestination): string =>
+  `To decide them, run payments probe --to ${shellWord(Destination.shown(to))}.`
 
 /** Checks whether an export could write into the destination. */
 export const checkWritable = (to: Destination.StoredDestination): Effect.Effect<Finding> => {

@@ -9,7 +9,7 @@ import { ExitCode } from "../outcome/ExitCode.ts"
 import type { SourcesError } from "../outcome/SourcesError.ts"
 import type { LoadedSource } from "../sources/LoadSources.ts"
 import { checkAddress } from "./Connection.ts"
-import { checkSpace, checkState, checkWritable } from "./DestinationChecks.ts"
+import { checkFacts, checkSpace, checkState, checkWritable } from "./DestinationChecks.ts"
 import { failed, type Finding, ok, skipped, timedOut, within } from "./Finding.ts"
 import { checkRequests, clockOf, keyAccepted, readable, readFirst } from "./ListChecks.ts"
 
@@ -152,11 +152,11 @@ const checkDestination = Effect.fnUntraced(function*<E, R>(
   if (to === undefined) {
     return yield* report(skipped("destination", "none is set", "To export, give --to or set PAYMENTS_TO."))
   }
-  const state = yield* within("destination", limit)(
-    checkState(to, bound, rule, lists.map((name) => Lists.byName[name]))
-  )
+  const definitions = lists.map((name) => Lists.byName[name])
+  const state = yield* within("destination", limit)(checkState(to, bound, rule, definitions))
   yield* report(state)
   // A destination that cannot be read, or that an export refuses, will not be written either.
   if (state.state === "ok") yield* report(yield* within("writable", limit)(checkWritable(to)))
   yield* report(yield* within("disk", limit)(checkSpace(to)))
+  if (state.state === "ok") yield* report(yield* within("facts", limit)(checkFacts(to, bound, definitions)))
 })
