@@ -2,7 +2,7 @@
  * What the pages of a scan show about the service: the order of the list, the sizes of its pages, what `count` counts, and where
  * new records appear. It is counted while the pages are read anyway, and costs no request. Pure.
  */
-import { Lists, timestamp } from "@payments/core"
+import { isJsonObject, Lists, timestamp } from "@payments/core"
 import { Option } from "effect"
 import type { ScanProgress, Sighting } from "../port/Sink.ts"
 
@@ -70,7 +70,7 @@ const stepsIn = (field: string, records: ReadonlyArray<{ readonly value: unknown
   let [later, earlier] = [0, 0]
   let last: string | undefined
   for (const { value } of records) {
-    const text: unknown = typeof value === "object" && value !== null ? Reflect.get(value, field) : undefined
+    const text = isJsonObject(value) ? value[field] : undefined
     if (typeof text !== "string") return { ...noStep, isBroken: true }
     const step = last === undefined ? 0 : stepBetween(last, text)
     if (step === undefined) return { ...noStep, isBroken: true }
@@ -81,11 +81,15 @@ const stepsIn = (field: string, records: ReadonlyArray<{ readonly value: unknown
   return { last, later, earlier, isBroken: false }
 }
 
-const plain = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z$/
+/** Whether the text has the form of the document's examples (§2), such as `2024-05-01T12:00:00.000Z`. */
+const isPlain = (text: string): boolean =>
+  text.charCodeAt(10) === letterT && text.charCodeAt(text.length - 1) === letterZ
+
+const letterT = 0x54, letterZ = 0x5a
 
 /** Returns a positive number if the second instant is later, or undefined if one is none. Texts of one form compare as they are. */
 const stepBetween = (one: string, other: string): number | undefined => {
-  if (one.length === other.length && plain.test(one) && plain.test(other)) {
+  if (one.length === other.length && isPlain(one) && isPlain(other)) {
     return one === other ? 0 : one < other ? 1 : -1
   }
   const [before, after] = [timestamp(one), timestamp(other)]
