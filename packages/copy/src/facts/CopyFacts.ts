@@ -1,28 +1,36 @@
 /**
  * Facts that a copy has collected while the list was read: the values of kinds and states, the steps of the status, the fields
- * that can be without a value, and those that change. They cost no request. They say what was seen, and never what cannot be, so
+ * that can be without a value, those that change, and what its rows show. They cost no request. They say what was seen, and never what cannot be, so
  * none is certain.
  */
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { type Contents, subjects } from "../plan/Contents.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
+import type { Counts } from "../port/Counts.ts"
 import type { SinkError } from "../port/Sink.ts"
+import type { QueryError } from "../statement/Statement.ts"
 import type { Reader } from "../store/Store.ts"
 import type { KnownFact } from "./Probe.ts"
+import { type CopyFact, type QueriedCopy, rowFacts } from "./RowFacts.ts"
 
 /** Returns the facts of a list; none if no scan of the whole list is complete. */
 export const copyFacts = Effect.fnUntraced(function*(
   reader: Reader,
-  list: Lists.AnyList
-): Effect.fn.Return<ReadonlyArray<KnownFact>, SinkError> {
+  list: Lists.AnyList,
+  copy: QueriedCopy
+): Effect.fn.Return<ReadonlyArray<KnownFact>, SinkError | QueryError> {
   const scans = yield* reader.scans(list)
   const last = scans.find(({ part, state }) => part === "" && state === "complete")
   if (last === undefined) return []
-  const { contents } = yield* ScanTotals.ofScan({ location: reader.location }, last)
-  return [...valueFacts(contents), ...stepFacts(contents), ...fieldFacts(contents)].map((
-    { answer, records, ...fact }
-  ) => ({
+  const { contents, counts } = yield* ScanTotals.ofScan({ location: reader.location }, last)
+  return [
+    ...valueFacts(contents),
+    ...stepFacts(contents),
+    ...fieldFacts(contents),
+    idFact(counts),
+    ...yield* rowFacts(reader, list, copy)
+  ].map(({ answer, records, ...fact }) => ({
     ...fact,
     answer,
     list: list.name,
@@ -36,9 +44,6 @@ export const copyFacts = Effect.fnUntraced(function*(
     lastAt: last.endedAt
   }))
 })
-
-/** `records` is the number of records that were looked at. */
-type CopyFact = Pick<KnownFact, "name" | "section" | "question" | "seen" | "answer"> & { readonly records: number }
 
 const totalOf = (counts: Contents[string]): number => Object.values(counts).reduce((sum, count) => sum + count, 0)
 
@@ -99,6 +104,16 @@ const fieldFacts = (contents: Contents): ReadonlyArray<CopyFact> => {
     }
   ]
 }
+
+/** A list that changes while it is read may return a record again, on a later page. */
+const idFact = ({ records, repeats }: Pick<Counts, "records" | "repeats">): CopyFact => ({
+  name: "unique-id",
+  section: "§2",
+  question: "Has each record another id?",
+  answer: records === 0 ? undefined : repeats === 0 ? "yes" : "no",
+  seen: `${repeats} of ${records} records of the last complete scan had an id that it had returned before`,
+  records
+})
 
 const sorted = (counts: Contents[string]) => Object.entries(counts).toSorted(([, one], [, other]) => other - one)
 

@@ -98,6 +98,17 @@ const comparedFields = (before: StoredRule, after: StoredRule, list: Lists.AnyLi
     }
   })
 
+/** Returns the paths of the documented fields of which a copy with the stored rule has the service's own values. */
+export const keptFields = (stored: string | undefined, list: Lists.AnyList): ReadonlySet<string> => {
+  const rule = parseStored(stored)
+  const compared = rule === undefined ? [] : comparedFields(rule, rule, list)
+  return new Set(
+    compared.flatMap(({ before, path }) =>
+      (before ?? rule?.fields[path] ?? rule?.undocumented) === "keep" ? [path] : []
+    )
+  )
+}
+
 /**
  * Whether a destination that the stored rule has filled has nothing that the other rule would not keep. `stored` is
  * undefined for a destination without a rule. A field that was undocumented and not kept may have any action.

@@ -1,0 +1,66 @@
+/**
+ * SQL about the texts of instants and days, which SQLite and PostgreSQL understand alike. Functions for dates would differ, and
+ * PostgreSQL's fail for a text that is no date.
+ */
+
+/** The text with 0 for each digit. No form has more characters than those that are looked at. */
+export const shapeOf = (text: string): string =>
+  Array.from({ length: 9 }, (_, digit) => digit + 1).reduce(
+    (shape, digit) => `replace(${shape}, '${digit}', '0')`,
+    `substr(${text}, 1, 40)`
+  )
+
+const zones = { "Z": "Z", "+00:00": "offset", "-00:00": "offset", "": "no zone" }
+
+/** What follows the minutes, for up to nine decimals of a second. */
+const precisions = {
+  minutes: "",
+  seconds: ":00",
+  ...Object.fromEntries(
+    Array.from({ length: 9 }, (_, index) => [`${index + 1} decimals`, `:00.${"0".repeat(index + 1)}`])
+  )
+}
+
+/** Returns the shapes with this precision and zone. */
+const shapesOf = (end: string, zone: string): ReadonlyArray<string> =>
+  Object.entries(zones).flatMap(([text, name]) => name === zone ? [`0000-00-00T00:00${end}${text}`] : [])
+
+/** The shapes of dates, by what people call the form. */
+export const formsOfDates: { readonly [form: string]: ReadonlyArray<string> } = {
+  day: ["0000-00-00"],
+  ...Object.fromEntries(
+    Object.entries(precisions).flatMap(([precision, end]) =>
+      [...new Set(Object.values(zones))].map((zone) => [`${precision} ${zone}`, shapesOf(end, zone)])
+    )
+  )
+}
+
+export const isIn = (text: string, values: ReadonlyArray<string>): string =>
+  `${text} IN (${values.map((value) => `'${value}'`).join(", ")})`
+
+/** The shapes of the instants that can be compared exactly. */
+const exactShapes = Object.entries(precisions).flatMap(([precision, end]) =>
+  precision === "minutes" ? [] : [...shapesOf(end, "Z"), ...shapesOf(end, "offset")]
+)
+
+/**
+ * Returns the microseconds since 1970 of a text; null if it has no seconds or no zone. The years begin in March, so that a leap
+ * day is the last one.
+ */
+export const microsecondsOf = (text: string): string => {
+  const number = (from: number | string, length: number) => `CAST(substr(${text}, ${from}, ${length}) AS BIGINT)`
+  const [year, month, day, hour, minute, second] = [1, 6, 9, 12, 15, 18].map((from) => number(from, from === 1 ? 4 : 2))
+  const early = `(CASE WHEN ${month} <= 2 THEN 1 ELSE 0 END)`
+  const years = `(${year} - ${early})`
+  const days = `365 * ${years} + ${years} / 4 - ${years} / 100 + ${years} / 400 + ` +
+    `(153 * (${month} - 3 + 12 * ${early}) + 2) / 5 + ${day} - 719469`
+  const isUtc = `substr(${text}, length(${text}), 1) = 'Z'`
+  const [hours, minutes] = [number(`length(${text}) - 4`, 2), number(`length(${text}) - 1`, 2)]
+  const ahead = `CASE WHEN ${isUtc} THEN 0 WHEN substr(${text}, length(${text}) - 5, 1) = '-' ` +
+    `THEN - ${hours} * 60 - ${minutes} ELSE ${hours} * 60 + ${minutes} END`
+  const decimals = `substr(${text}, 21, length(${text}) - 20 - CASE WHEN ${isUtc} THEN 1 ELSE 6 END)`
+  const fraction = `CASE WHEN substr(${text}, 20, 1) = '.' ` +
+    `THEN CAST(substr(${decimals} || '000000', 1, 6) AS BIGINT) ELSE 0 END`
+  return `CASE WHEN ${isIn(shapeOf(text), exactShapes)} ` +
+    `THEN ((((${days}) * 24 + ${hour}) * 60 + ${minute} - (${ahead})) * 60 + ${second}) * 1000000 + ${fraction} END`
+}
