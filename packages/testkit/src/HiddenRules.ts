@@ -62,7 +62,7 @@ const draw = (dice: Dice) => ({
   hasLimitHeader: dice.chance(0.5),
   /** Virtual hours per hour of a service whose lists change. */
   speed: dice.pick([100, 1000, 10_000]),
-  hasEtag: dice.chance(0.5),
+  etag: dice.pick(["no ETag", "no", "304"] as const),
   behaviour: {
     largeLimit: dice.pick(["refuse", "clamp", "obey"] as const),
     smallLimit: dice.pick(["refuse", "clamp", "default"] as const),
@@ -93,7 +93,7 @@ const failures: SandboxOptions["faults"] = [
 ]
 
 const optionsOf = (rules: Rules, disturbance: Disturbance): SandboxOptions => {
-  const { aheadSeconds, encoding, hasEtag, hasLimitHeader, ignored, renamed, speed, ...options } = rules
+  const { aheadSeconds, encoding, etag, hasLimitHeader, ignored, renamed, speed, ...options } = rules
   return {
     ...options,
     ...(renamed === undefined ? {} : { invoiceParameters: { [renamed]: otherNames[renamed] } }),
@@ -101,7 +101,7 @@ const optionsOf = (rules: Rules, disturbance: Disturbance): SandboxOptions => {
     faults: [
       ...(ignored === undefined ? [] : [{ fault: "ignoreFilter", list: "invoices", field: ignored } as const]),
       ...(encoding === undefined ? [] : [{ fault: "compress", encoding } as const]),
-      ...(hasEtag ? [{ fault: "etag" } as const] : []),
+      ...(etag === "no ETag" ? [] : [{ fault: "etag", conditional: etag === "304" } as const]),
       ...(hasLimitHeader ? [{ fault: "header", name: "x-ratelimit-limit", value: "100" } as const] : []),
       { fault: "clock", aheadSeconds } as const,
       ...(disturbance === "failing" ? failures : [])
@@ -212,12 +212,12 @@ const shapes = {
   text: "text/plain"
 }
 
-const transportTruth = ({ aheadSeconds, behaviour, encoding, hasEtag, hasLimitHeader }: Rules): Truth => ({
+const transportTruth = ({ aheadSeconds, behaviour, encoding, etag, hasLimitHeader }: Rules): Truth => ({
   "unknown-path": [String(behaviour.unknownPath)],
   "error-key": [shapes[behaviour.errors]],
   ...(behaviour.textLimit === "refuse" ? { "error-parameter": [shapes[behaviour.errors]] } : {}),
   "limit-headers": [hasLimitHeader ? "x-ratelimit-limit" : "none"],
   "compression": [encoding ?? "none"],
-  "conditional": [hasEtag ? "no" : "no ETag"],
+  "conditional": [etag],
   "clock": [aheadSeconds === 0 ? "yes" : aheadSeconds > 0 ? "it is ahead" : "it is behind"]
 })

@@ -80,7 +80,8 @@ const faultsOf = (
         : []
     ),
     ...(encoding === undefined ? [] : [{ fault: "compress", encoding } as const]),
-    ...(answersTo("conditional").some((answer) => answer !== "no ETag") ? [{ fault: "etag" } as const] : []),
+    ...answersTo("conditional").filter((answer) => answer !== "no ETag").slice(0, 1)
+      .map((answer): Fault => ({ fault: "etag", conditional: answer === "304" })),
     ...[...new Set(headers)].map((name): Fault => ({ fault: "header", name, value: "100" })),
     ...(clock === "it is ahead" || clock === "it is behind"
       ? [{ fault: "clock", aheadSeconds: clock === "it is ahead" ? clockSeconds : -clockSeconds } as const]

@@ -116,7 +116,12 @@ export const replyFaults = {
   clock: fault("clock", "The Date header of a service whose clock is wrong.", {
     aheadSeconds: described(Schema.Finite, "how far it is ahead; behind if negative")
   }),
-  etag: fault("etag", "An ETag of the body.", {}),
+  etag: fault("etag", "An ETag of the body.", {
+    conditional: optional(
+      Schema.Boolean,
+      "304 without a body if the request has this ETag in If-None-Match; by default that header is ignored"
+    )
+  }),
   redirect: fault("redirect", "A redirect to another address.", {
     location: described(HeaderText, "the address"),
     status: optional(Schema.Literals([301, 302, 303, 307, 308]), "default 302")

@@ -28,6 +28,8 @@ export interface InjectedRequest {
   /** The query string of the request, without the question mark. */
   readonly query: string
   readonly key: string
+  /** The header If-None-Match. */
+  readonly ifNoneMatch?: string | undefined
 }
 
 /** One request that a fault applies to. */

@@ -48,6 +48,8 @@ export interface ServiceRequest {
   readonly target: string
   /** The `authorization` header. */
   readonly authorization: string | undefined
+  /** The `if-none-match` header. */
+  readonly ifNoneMatch?: string | undefined
   /** Milliseconds since the epoch, from a monotonic clock. */
   readonly now: number
 }
@@ -108,7 +110,8 @@ export const makeListService = (options: ListServiceOptions, now: number): ListS
     const hasAbsent = behaviour.absentValue === "refuse" &&
       Object.entries(filters).some(([field, value]) => isAbsent(server, field, value))
     if (hasAbsent) return refuse("UNKNOWN_VALUE", 400)
-    return { list: list.name, request: { filters, limit, cursor }, now: request.now, query, key }
+    const { ifNoneMatch, now: at } = request
+    return { list: list.name, request: { filters, limit, cursor }, now: at, query, key, ifNoneMatch }
   }
   return {
     answer: (request) => {

@@ -52,9 +52,15 @@ export const replyBehaviours: Behaviours<keyof typeof replyFaults, () => Reply, 
   header: ({ name, value }) => (answer) => withHeader(answer(), name, value),
   clock: ({ aheadSeconds }, { now }) => (answer) =>
     withHeader(answer(), "date", new Date(now + aheadSeconds * 1000).toUTCString()),
-  etag: () => (answer) => {
+  etag: ({ conditional = false }, { ifNoneMatch = "" }) => (answer) => {
     const reply = answer()
-    return withHeader(reply, "etag", `"${hash32(reply.body).toString(16)}"`)
+    const etag = `"${hash32(reply.body).toString(16)}"`
+    // RFC 9110 §13.1.2: a list of tags, each of which may be weak, or an asterisk for any.
+    const isUnchanged = conditional && reply.status === 200 &&
+      ifNoneMatch.split(",").some((tag) => ["*", etag, `W/${etag}`].includes(tag.trim()))
+    return isUnchanged
+      ? { status: 304, headers: { etag }, body: "", delayMs: reply.delayMs }
+      : withHeader(reply, "etag", etag)
   },
   redirect: ({ location, status = 302 }) => () => ({ status, headers: { location }, body: "" }),
   cursorExpires: ({ cursorMs, cursorPages, status = 400 }, { now, request, history }) => (answer) => {

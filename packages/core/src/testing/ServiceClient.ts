@@ -20,6 +20,7 @@ export const layerClient = (make: (now: number) => ListService): Layer.Layer<Htt
           method: request.method,
           target: url.pathname + url.search,
           authorization: request.headers["authorization"],
+          ifNoneMatch: request.headers["if-none-match"],
           now: now()
         })
         return yield* perform(request, reply)

@@ -57,10 +57,10 @@ export const listen = Effect.fnUntraced(function*(
 ) {
   const encode = makeEncoder()
   const server = createServer((request, response) => {
-    const { headers: { authorization }, method, url: target = "" } = request
+    const { headers: { authorization, "if-none-match": ifNoneMatch }, method, url: target = "" } = request
     resetOnError(
       request,
-      () => perform(answer({ method, target, authorization, now: now() }), encode, request, response)
+      () => perform(answer({ method, target, authorization, ifNoneMatch, now: now() }), encode, request, response)
     )
   })
   yield* Effect.acquireRelease(

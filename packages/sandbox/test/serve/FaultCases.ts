@@ -66,6 +66,10 @@ const cases: { readonly [title: string]: Case } = {
     ],
     expect: returnsAll(1, 1, 1)
   },
+  "has an ETag for conditional requests, which a listing does not send": {
+    faults: [{ fault: "etag", conditional: true }],
+    expect: returnsAll(1, 1, 1)
+  },
   "compresses its answers with gzip": {
     faults: [{ fault: "compress", encoding: "gzip" }],
     expect: returnsAll(1, 1, 1)
