@@ -38,10 +38,11 @@ export const formsOfDates: { readonly [form: string]: ReadonlyArray<string> } = 
 export const isIn = (text: string, values: ReadonlyArray<string>): string =>
   `${text} IN (${values.map((value) => `'${value}'`).join(", ")})`
 
-/** The shapes of the instants that can be compared exactly. */
-const exactShapes = Object.entries(precisions).flatMap(([precision, end]) =>
-  precision === "minutes" ? [] : [...shapesOf(end, "Z"), ...shapesOf(end, "offset")]
-)
+const { minutes: _, ...secondsOrFiner } = precisions
+
+/** The shapes of instants in UTC to the second or finer, and of all instants that can be compared exactly. */
+const utcShapes = Object.values(secondsOrFiner).flatMap((end) => shapesOf(end, "Z"))
+const exactShapes = [...utcShapes, ...Object.values(secondsOrFiner).flatMap((end) => shapesOf(end, "offset"))]
 
 /**
  * Returns the microseconds since 1970 of a text; null if it has no seconds or no zone. The years begin in March, so that a leap
@@ -64,3 +65,8 @@ export const microsecondsOf = (text: string): string => {
   return `CASE WHEN ${isIn(shapeOf(text), exactShapes)} ` +
     `THEN ((((${days}) * 24 + ${hour}) * 60 + ${minute} - (${ahead})) * 60 + ${second}) * 1000000 + ${fraction} END`
 }
+
+/** Returns whether an instant is after another one; null if a text has no seconds or no zone. Most have the same form in UTC. */
+export const isAfter = (one: string, other: string): string =>
+  `CASE WHEN ${isIn(`${shapeOf(one)} || '|' || ${shapeOf(other)}`, utcShapes.map((shape) => `${shape}|${shape}`))} ` +
+  `THEN ${one} > ${other} ELSE ${microsecondsOf(one)} > ${microsecondsOf(other)} END`

@@ -13,7 +13,7 @@ import { keptFields } from "../rule/StoredRule.ts"
 import type { Dialect } from "../statement/Dialect.ts"
 import type { QueryError, QueryResult } from "../statement/Statement.ts"
 import type { Reader } from "../store/Store.ts"
-import { formsOfDates, isIn, microsecondsOf, shapeOf } from "./DateSql.ts"
+import { formsOfDates, isAfter, isIn, microsecondsOf, shapeOf } from "./DateSql.ts"
 import type { KnownFact } from "./Probe.ts"
 
 /** `records` is the number of records that were looked at. */
@@ -247,9 +247,8 @@ const orderOfTimes = ({ fields, rows }: Table): ReadonlyArray<RowFact> => {
     name: "created-before-updated",
     section: "§2",
     question: "Is createdAt never after updatedAt?",
-    from: `(SELECT is_broken, count(*) AS n FROM (SELECT ${microsecondsOf(created)} - ${
-      microsecondsOf(updated)
-    } > 0 AS is_broken FROM ${rows}) AS compared GROUP BY is_broken) AS orders`,
+    from: `(SELECT is_broken, count(*) AS n FROM (SELECT ${isAfter(created, updated)} AS is_broken FROM ${rows}) ` +
+      "AS compared GROUP BY is_broken) AS orders",
     counts: {
       records: "sum(n)",
       broken: "sum(CASE WHEN is_broken THEN n END)",

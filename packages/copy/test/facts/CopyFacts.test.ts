@@ -14,7 +14,7 @@ import { DatabaseSync } from "node:sqlite"
 import { afterAll, beforeAll } from "vitest"
 import * as Destination from "../../src/destination/Destination.ts"
 import { copyFacts, type KnownFact } from "../../src/facts.ts"
-import { microsecondsOf } from "../../src/facts/DateSql.ts"
+import { isAfter, microsecondsOf } from "../../src/facts/DateSql.ts"
 import { defaultFormat } from "../../src/files/FileSink.ts"
 import { scan, type ScanOptions } from "../../src/index.ts"
 import { keepAll, type PersonalRule } from "../../src/rule/Rule.ts"
@@ -267,12 +267,31 @@ describe("the microseconds of an instant", () => {
       const known = [...instants, ...drawn]
       const values = [...known.map(([text]) => text), ...noInstants].map((text, place) => `(${place}, '${text}')`)
       const expected = [...known.map(([, microseconds]) => String(microseconds)), ...noInstants.map(() => "null")]
-      const statement = `WITH texts (place, t) AS (VALUES ${values.join(", ")})
-        SELECT CAST(${microsecondsOf("t")} AS TEXT) AS us FROM texts ORDER BY place`
-      const db = new DatabaseSync(":memory:")
-      assert.deepStrictEqual(db.prepare(statement).all().map(({ us }) => String(us)), expected)
-      db.close()
-      const rows = yield* Effect.promise(() => query(server, statement))
-      assert.deepStrictEqual(rows.map(({ us }) => String(us)), expected)
+      const both = (sql: string) =>
+        Effect.gen(function*() {
+          const db = new DatabaseSync(":memory:")
+          const rows = db.prepare(sql).all().map(({ found }) => String(found))
+          db.close()
+          const others = yield* Effect.promise(() => query(server, sql))
+          assert.deepStrictEqual(others.map(({ found }) => String(found)), rows)
+          return rows
+        })
+      const texts = `WITH texts (place, t) AS (VALUES ${values.join(", ")})`
+      assert.deepStrictEqual(
+        yield* both(`${texts} SELECT CAST(${microsecondsOf("t")} AS TEXT) AS found FROM texts ORDER BY place`),
+        expected
+      )
+      // Each text with itself and with the two after it: many have the same form.
+      const pairs = expected.flatMap((one, place) =>
+        expected.slice(place, place + 3).map((other) =>
+          one === "null" || other === "null" ? "null" : String(Number(BigInt(one) > BigInt(other)))
+        )
+      )
+      assert.deepStrictEqual(
+        yield* both(`${texts} SELECT CAST(CASE WHEN ${isAfter("o.t", "p.t")} THEN 1 WHEN NOT ${isAfter("o.t", "p.t")}
+          THEN 0 END AS TEXT) AS found FROM texts AS o JOIN texts AS p ON p.place BETWEEN o.place AND o.place + 2
+          ORDER BY o.place, p.place`),
+        pairs
+      )
     }))
 })
