@@ -143,6 +143,11 @@ describe("payments probe", () => {
       assert.deepStrictEqual(answers.get("last-states")?.[0], "paid, failed")
       assert.include(String(answers.get("empty-fields")?.[2]), "amount 2")
       assert.deepStrictEqual(answers.get("changed-fields")?.[2], "status 2; of 2 changes")
+      assert.deepStrictEqual(
+        answers.get("signs-amount")?.[2],
+        "positive 1, zero 0, negative 0; no whole number below 2^53: 0; without a number: 1"
+      )
+      assert.deepStrictEqual(answers.get("length-id"), ["5", "likely", "0 of 2 texts are empty"])
       const missing = yield* payments(["facts", "--from", "sqlite:none.db"], { env: {}, cwd })
       assert.deepStrictEqual([missing.code, missing.stdout], [9, ""])
     }).pipe(Effect.scoped))

@@ -199,9 +199,8 @@ const signs = ({ fields, rows }: Table): ReadonlyArray<RowFact> =>
         const numbers = all.reduce((sum, [, count]) => sum + count, 0)
         return {
           answer: all.flatMap(([sign, count]) => count === 0 ? [] : [sign]).join(", ") || undefined,
-          seen: `${all.map(([sign, count]) => `${sign} ${count}`).join(", ")}; ${
-            inexactPositive + inexactNegative
-          } of them no whole number below 2^53; ${records - numbers} records without one`,
+          seen: `${all.map(([sign, count]) => `${sign} ${count}`).join(", ")}; ` +
+            `no whole number below 2^53: ${inexactPositive + inexactNegative}; without a number: ${records - numbers}`,
           records: numbers
         }
       }

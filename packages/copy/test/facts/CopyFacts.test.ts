@@ -113,17 +113,17 @@ const hostileFacts = {
   "signs-amount": [
     "positive, zero, negative",
     "likely",
-    "positive 2, zero 1, negative 2; 2 of them no whole number below 2^53; 3 records without one"
+    "positive 2, zero 1, negative 2; no whole number below 2^53: 2; without a number: 3"
   ],
   "signs-fee": [
     "positive, zero",
     "likely",
-    "positive 1, zero 1, negative 0; 1 of them no whole number below 2^53; 6 records without one"
+    "positive 1, zero 1, negative 0; no whole number below 2^53: 1; without a number: 6"
   ],
   "signs-amountSent": [
     undefined,
     "undecided",
-    "positive 0, zero 0, negative 0; 0 of them no whole number below 2^53; 8 records without one"
+    "positive 0, zero 0, negative 0; no whole number below 2^53: 0; without a number: 8"
   ],
   "format-createdAt": [
     "seconds offset, seconds Z, 9 decimals Z, (other)",

@@ -57,6 +57,22 @@ describe("a list service", () => {
     assert.strictEqual(request(faulty, query).status, 503)
   })
 
+  it("answers a conditional request with 304 if one of its tags is that of the page, and if chosen", () => {
+    const answerTo = (faults: ReadonlyArray<Fault>, ifNoneMatch?: string) =>
+      service(faults).answer({ target: "/v1/invoices", authorization: "Bearer one", now: 0, ifNoneMatch }).reply
+    const conditional: ReadonlyArray<Fault> = [{ fault: "etag", conditional: true }]
+    const { body, headers: { etag = "" }, status } = answerTo(conditional)
+    assert.strictEqual(status, 200)
+    for (const tags of [etag, `W/${etag}`, `"other", ${etag}`, "*"]) {
+      const { delayMs: _, ...reply } = answerTo(conditional, tags)
+      assert.deepStrictEqual(reply, { status: 304, headers: { etag }, body: "" })
+    }
+    assert.deepInclude(answerTo(conditional, `"other"`), { status: 200, body })
+    assert.deepInclude(answerTo([{ fault: "etag" }], etag), { status: 200, body })
+    const failing = answerTo([{ fault: "status", status: 503 }, ...conditional], "*")
+    assert.strictEqual(failing.status, 503)
+  })
+
   it("keeps only the latest entries of a bounded map", () => {
     const recent = makeBoundedMap<number, number>(10)
     for (let count = 0; count < 1000; count++) recent.set(count, count)
