@@ -57,7 +57,7 @@ const behaviourOf = (
       "text/plain": "text"
     }),
     cursorLimit: from("cursor-limit", { "the next records": "obey", "the next 2 records": "keep" }),
-    cursorFilters: from("cursor-filters", { "the next page, without the filter": "keep" }),
+    cursorFilters: from("cursor-filters", { "a refusal": "refuse", "the next page, without the filter": "keep" }),
     invalidCursor: from("cursor-list", { "a refusal": "refuse", "the first page": "first page" }),
     absentValue: from("absent-", { "no record": "nothing", "a refusal": "refuse", "everything": "everything" }),
     filterMatch: from("prefix-", { "records that begin with it": "prefix" })

@@ -81,7 +81,10 @@ export const factsCommand = Command.make(
   "facts",
   { from: placeFlag("from", "where the observations are, or the copy to read"), html: htmlFlag, format: rowFormatFlag },
   Effect.fnUntraced(function*({ format, from, html }) {
-    const facts = yield* factsAt("--from", from)
+    const observed = yield* observedAt("--from", from)
+    const facts = isDestination(from)
+      ? [...observed.filter(({ seen }) => seen !== notObservedYet), ...yield* collectedIn(from)]
+      : observed
     yield* writePage(facts, html)
     yield* printFacts(facts, format)
   }, Effect.scoped)
@@ -100,22 +103,30 @@ export const factsCommand = Command.make(
   Command.withSubcommands([acceptCommand])
 )
 
+/** What is seen of a fact that nobody has tried to observe. */
+const notObservedYet = "not observed yet"
+
 /** Whether the text names a destination. Otherwise it names a file. */
 export const isDestination = (text: string): boolean => Destination.hasScheme(text)
 
-/** Returns all facts at a place: what was observed of the service, and what a copy has collected. */
-export const factsAt = Effect.fnUntraced(function*(flag: string, text: string) {
-  const { copyFacts, factsIn, knownFacts, readFacts } = yield* Effect.promise(() => import("@payments/copy/facts"))
+/** Returns what was observed of the service, from a file or a destination. */
+export const observedAt = Effect.fnUntraced(function*(flag: string, text: string) {
+  const { factsIn, knownFacts, readFacts } = yield* Effect.promise(() => import("@payments/copy/facts"))
   if (!isDestination(text)) {
     return knownFacts((yield* Effect.catchTag(readFacts(text, undefined), "FactsFileError", fileProblem(flag))).facts)
   }
   const reader = yield* Destination.reader(yield* fromDestination(text, flag.slice(2)))
-  const observed = knownFacts(yield* factsIn(reader, yield* reader.source))
-  return [
-    ...observed.filter(({ lastAt, seen }) => lastAt !== undefined || seen !== "not observed yet"),
-    ...(yield* Effect.forEach(Lists.all, (list) => copyFacts(reader, list))).flat()
-  ]
-})
+  return knownFacts(yield* factsIn(reader, yield* reader.source))
+}, Effect.scoped)
+
+/** Returns what a copy has collected about its records. */
+const collectedIn = Effect.fnUntraced(function*(text: string) {
+  const { copyFacts } = yield* Effect.promise(() => import("@payments/copy/facts"))
+  const destination = yield* fromDestination(text)
+  const [reader, copy] = [yield* Destination.reader(destination), Destination.operations(destination)]
+  return (yield* Effect.forEach(Lists.all, (list) => copyFacts(reader, list, copy), { concurrency: "unbounded" }))
+    .flat()
+}, Effect.catchTag("QueryError", ({ problem }) => usage(problem)))
 
 const placeOf = Effect.fnUntraced(function*(text: string) {
   if (!isDestination(text)) return text

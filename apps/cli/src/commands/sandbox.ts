@@ -15,7 +15,7 @@ import {
 import { Effect, Redacted, Result, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
-import { factsAt } from "./facts.ts"
+import { observedAt } from "./facts.ts"
 
 const portFlag = (name: string) => wholeNumberFlag(name, 0, 65_535)
 
@@ -208,7 +208,7 @@ const behaviourOf = Effect.fnUntraced(function*(given: string | undefined) {
 const observedIn = Effect.fnUntraced(function*(file: string | undefined) {
   if (file === undefined) return {}
   const { likeFacts } = yield* Effect.promise(() => import("./LikeFacts.ts"))
-  const facts = yield* Effect.scoped(factsAt("--like", file))
+  const facts = yield* observedAt("--like", file)
   return facts.some(({ degree }) => degree === "certain")
     ? likeFacts(facts)
     : yield* usage(`--like: ${printable(file)} has no certain facts. Run payments probe --to ${printable(file)} first.`)
