@@ -30,12 +30,27 @@ export const likeFacts = (facts: ReadonlyArray<KnownFact>): Options => {
     ...(order === undefined ? {} : { order }),
     ...(count === undefined ? {} : { count }),
     ...(assumedLimit === undefined ? {} : { assumedLimit }),
-    invoiceParameters: Object.fromEntries(
-      certain.flatMap(({ answer, name }) => name.startsWith("name-") ? [[name.slice(5), answer]] : [])
-    ),
+    invoiceParameters: { ...unknownNames(certain), ...fieldsOf(certain, "name-") },
     behaviour: behaviourOf(from),
     faults: faultsOf(certain, answersTo)
   }
+}
+
+/** Returns the answers to the facts whose names begin so, by the rest of their names. */
+const fieldsOf = (facts: ReadonlyArray<KnownFact>, start: string): { readonly [field: string]: string } =>
+  Object.fromEntries(
+    facts.flatMap(({ answer = "", name }) => name.startsWith(start) ? [[name.slice(start.length), answer]] : [])
+  )
+
+/** A parameter that is refused, although the service refuses no value of others, has a name that nobody knows. */
+const unknownNames = (certain: ReadonlyArray<KnownFact>): { readonly [field: string]: string } => {
+  const ofInvoices = certain.filter(({ list }) => list === "invoices")
+  const refusesNames = ofInvoices.some(({ answer, name }) => name === "unknown-parameter" && answer === "refused")
+  const absent = refusesNames ? Object.entries(fieldsOf(ofInvoices, "absent-")) : []
+  const refused = absent.filter(([, answer]) => answer === "a refusal")
+  return refused.length === absent.length
+    ? {}
+    : Object.fromEntries(refused.map(([field]) => [field, `unknown-${field}`]))
 }
 
 const behaviourOf = (
@@ -57,7 +72,11 @@ const behaviourOf = (
       "text/plain": "text"
     }),
     cursorLimit: from("cursor-limit", { "the next records": "obey", "the next 2 records": "keep" }),
-    cursorFilters: from("cursor-filters", { "a refusal": "refuse", "the next page, without the filter": "keep" }),
+    cursorFilters: from("cursor-filters", {
+      "a refusal": "refuse",
+      "filtered records": "refuse",
+      "the next page, without the filter": "keep"
+    }),
     invalidCursor: from("cursor-list", { "a refusal": "refuse", "the first page": "first page" }),
     absentValue: from("absent-", { "no record": "nothing", "a refusal": "refuse", "everything": "everything" }),
     filterMatch: from("prefix-", { "records that begin with it": "prefix" })
