@@ -66,7 +66,10 @@ const acceptCommand = Command.make(
       command: "payments facts accept order --list invoices --from sqlite:./payments.db",
       description: "the list has another order from now on"
     },
-    { command: "payments facts accept count --by operations", description: "in payments-facts.json, for all lists" }
+    {
+      command: "payments facts accept count --from sqlite:./payments.db --by operations",
+      description: "count means something else in all lists, as operations has found out"
+    }
   ])
 )
 
