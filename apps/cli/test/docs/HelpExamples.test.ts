@@ -32,6 +32,8 @@ const otherwise: { readonly [example: string]: string } = {
   "payments diff sqlite:./payments.db --at 120 --at 240 --resource invoices": "there is no change 120 yet",
   "payments diff sqlite:./payments.db postgres://127.0.0.1/payments": "postgres://127.0.0.1:5432/payments",
   "payments sandbox --like facts.json": "facts.json has no certain facts",
+  // The lists of this test have one page.
+  "payments facts accept count --from sqlite:./payments.db --by operations": "Nothing was observed of count there",
   "payments restored --from sqlite:./payments.db --after 120": "there is no change 120",
   "payments source add north --to sqlite:./north.db": "There is no terminal to ask for the address",
   "payments source add north --base-url https://payments.example.com --to sqlite:./north.db":
