@@ -60,6 +60,10 @@ describe("a worker without the setting of the order", () => {
           sourceIn(stopped, "one")?.lists[0]?.drift[0] ?? "",
           /^changed: place of new records: in several places \(before: first\)/
         )
+        // A pass may have begun before that, and read now.
+        yield* until((now) =>
+          everyList(sourceIn(now, "one"), ({ headProblem, next }) => headProblem !== null && next.head !== null)
+        )
         const before = headPasses()
         prepend(1)
         yield* until(() => rowsOf(file, "SELECT id FROM invoices").length === list.length)
@@ -113,6 +117,7 @@ describe("a worker with passes", () => {
         sourceIn(stopped, "one")?.lists[0]?.headProblem,
         "the service does not return the newest records first"
       )
+      yield* until((now) => everyList(sourceIn(now, "one"), ({ next }) => next.head !== null))
       ids.unshift("newer")
       const full = scansOf("full")
       yield* until(() => has("newer"))
