@@ -17,6 +17,7 @@ import { Days, Lists, PaymentsApi, readPlainFile, RequestObserver } from "@payme
 import {
   anyOf,
   checkAll,
+  chosenBoundTo,
   chosenPersonal,
   chosenScanOptionsOf,
   ChosenSource,
@@ -115,9 +116,13 @@ export const exportCommand = <R>(
         personal: chosenPersonal("forService"),
         parts: partsOf(input, names),
         concurrency: setting({ name: "concurrency", text: input.concurrency }, undefined, wholeNumber(1, 64)),
+        // What is wrong with them is reported for the destination and the service itself.
         service: Effect.flatMap(
-          Effect.orElseSucceed(toDestination(input.to), () => undefined),
-          (to) => buildWithProvenNames(api, to, logLine)
+          Effect.all({
+            boundTo: Effect.orElseSucceed(chosenBoundTo("forService"), () => undefined),
+            to: Effect.orElseSucceed(toDestination(input.to), () => undefined)
+          }),
+          (place) => buildWithProvenNames(api, place, logLine)
         )
       })
       const isStored = Destination.isStored(destination)

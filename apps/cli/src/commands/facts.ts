@@ -55,10 +55,13 @@ const acceptCommand = Command.make(
       return yield* usage(`Nothing was observed of ${printable(fact)} there. payments facts names the facts.`)
     }
     yield* printRows(acceptedColumns, Stream.make(accepted), format, { empty: "" })
+    for (const { after, before, list: name } of accepted) {
+      if (before === after) yield* logLine(`${Lists.byName[name].label}: this answer was accepted before.`)
+    }
   }, Effect.scoped)
 ).pipe(
   Command.withDescription(
-    "Accept the last answer of a fact as the right one from now on. Exports name a contradiction until it is accepted"
+    "Accept the last answer of a fact as the right one from now on. Exports name a contradiction until three of them have observed the new answer, or until it is accepted"
   ),
   Command.withShortDescription("Accept the changed answer of a fact"),
   Command.withExamples([
@@ -131,9 +134,16 @@ const collectedIn = Effect.fnUntraced(function*(text: string) {
     .flat()
 }, Effect.catchTag("QueryError", ({ problem }) => usage(problem)))
 
-const placeOf = Effect.fnUntraced(function*(text: string) {
+const placeOf = Effect.fnUntraced(function*(text: string): Effect.fn.Return<
+  FactPlace,
+  Effect.Error<ReturnType<typeof fromDestination> | ReturnType<typeof Destination.maintenance>>,
+  Effect.Services<ReturnType<typeof fromDestination> | ReturnType<typeof Destination.maintenance>>
+> {
   if (!isDestination(text)) return text
-  const place: FactPlace = yield* Destination.maintenance(yield* fromDestination(text))
+  const place = yield* Destination.maintenance(yield* fromDestination(text))
+  if ((yield* place.source) === undefined) {
+    return yield* usage("Nothing was exported there yet, so no service is known. Export first, then accept.")
+  }
   return place
 })
 
@@ -155,6 +165,8 @@ const columns: ReadonlyArray<Column<KnownFact>> = [
   { name: "first_at", hidden: true, of: ({ firstAt }) => firstAt ?? null },
   { name: "last_at", hidden: true, of: ({ lastAt }) => lastAt ?? null },
   { name: "accepted", hidden: true, of: ({ contradicted }) => contradicted ?? null },
+  { name: "accepted_by", hidden: true, of: ({ acceptance }) => acceptance?.by ?? null },
+  { name: "accepted_at", hidden: true, of: ({ acceptance }) => acceptance?.at ?? null },
   { name: "used_by", of: ({ usedBy }) => usedBy ?? null }
 ]
 

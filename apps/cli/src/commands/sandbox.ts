@@ -94,7 +94,7 @@ export const sandboxCommand = Command.make(
     ),
     like: optionalFlag(
       Flag.String("like").pipe(
-        Flag.withMetavar("FILE"),
+        Flag.withMetavar("FILE|DESTINATION"),
         Flag.withDescription(
           "serve as a service that payments probe has observed; the file or destination with the observations, which win over the other flags"
         )

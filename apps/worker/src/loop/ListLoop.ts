@@ -47,6 +47,8 @@ interface Loop extends ListOptions {
   runs: ListRuns
   /** Whether passes run, as far as facts decide it and it was logged. */
   readonly decisions: Map<RunKind, boolean>
+  /** Whether facts were uncertain since head passes were stopped. */
+  mayResumeHead: boolean
   /** The number of the open full scan, for the log. */
   openScan: number | undefined
 }
@@ -58,6 +60,7 @@ export const makeListLoop = (options: ListOptions) => {
     label: Lists.byName[options.name].label,
     held: new Map(),
     decisions: new Map(),
+    mayResumeHead: false,
     runs: {},
     openScan: undefined
   }
@@ -102,11 +105,26 @@ const runLoop = Effect.fnUntraced(function*(loop: Loop) {
   ], { concurrency: "unbounded" }).pipe(Effect.andThen(Effect.never))
 })
 
-/** Reads nothing if it is certain that the service does not filter by the day. */
+/** Returns the certain answers. Without them, passes do as if nothing were known. */
+const certainOf = ({ label }: Loop, { certain }: ListScanner): Effect.Effect<{ readonly [fact: string]: string }> =>
+  Effect.catch(
+    certain,
+    (error) =>
+      Effect.as(
+        Effect.annotateLogs(Effect.logWarning("facts cannot be read"), { list: label, error: error.message }),
+        {}
+      )
+  )
+
+/**
+ * Reads nothing if it is certain that the service does not filter by the day. With a proven name of the parameter, it does: what
+ * was observed of the filter may be about the assumed name.
+ */
 const windowRun = Effect.fnUntraced(function*(loop: Loop, scanner: ListScanner, days: number) {
-  const fact = `filter-${Lists.byName[loop.name].windowFilter}`
-  const { [fact]: answer } = yield* scanner.certain
-  const mayRead = answer === undefined || filtering.has(answer)
+  const { windowFilter: field } = Lists.byName[loop.name]
+  const fact = `filter-${field}`
+  const { [fact]: answer, [`name-${field}`]: name } = yield* certainOf(loop, scanner)
+  const mayRead = answer === undefined || name !== undefined || filtering.has(answer)
   yield* logDecision(loop, "window", mayRead, { [fact]: answer })
   return mayRead ? yield* scanner.window(lastDays(yield* DateTime.now, days)) : undefined
 })
@@ -120,10 +138,13 @@ const filtering: ReadonlySet<string> = new Set(["only matching records", "record
 const headRun = Effect.fnUntraced(function*(loop: Loop, scanner: ListScanner, pages: number) {
   const problem = yield* scanner.headProblem
   if (loop.source.order === "newest-first") return problem === undefined ? yield* scanner.head(pages) : undefined
-  const { order, places } = yield* scanner.certain
+  const { "list-order": order, places } = yield* certainOf(loop, scanner)
   const isKnown = order === newestFirst && places === "first"
-  yield* logDecision(loop, "head", isKnown, { order, places })
-  if (!isKnown) return undefined
+  // What stopped them must have made the facts uncertain before they can be certain again.
+  loop.mayResumeHead ||= !isKnown
+  const runs = isKnown && (problem === undefined || loop.mayResumeHead)
+  yield* logDecision(loop, "head", runs, { "list-order": order, places })
+  if (!runs) return undefined
   if (problem !== undefined) yield* scanner.resumeHead
   return yield* scanner.head(pages)
 })
@@ -290,6 +311,7 @@ const stopHead = Effect.fnUntraced(function*(loop: Loop, scanner: ListScanner, {
     `full scan ${scan} found ${behindHead} new records behind the place where the last head pass stopped: ` +
     "the service does not return the newest records first"
   yield* scanner.stopHead(problem)
+  loop.mayResumeHead = false
   yield* Effect.annotateLogs(Effect.logError("head passes stopped"), {
     list: loop.label,
     scan,

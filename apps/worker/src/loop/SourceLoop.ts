@@ -110,7 +110,10 @@ export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R
   })
 
   const settings = Effect.all([
-    buildWithProvenNames(Layer.fresh(options.api), source.to, Effect.logInfo),
+    Effect.flatMap(
+      source.boundTo,
+      (boundTo) => buildWithProvenNames(Layer.fresh(options.api), { boundTo, to: source.to }, Effect.logInfo)
+    ),
     source.personal
   ])
   let read: Effect.Success<typeof settings> | undefined

@@ -63,7 +63,11 @@ export const runOnce = Effect.fnUntraced(
     const scanned = (source: LoadedSource) =>
       Effect.gen(function*() {
         const api = Context.get(
-          yield* buildWithProvenNames(Layer.fresh(options.api(source)), source.to, Effect.logInfo),
+          yield* buildWithProvenNames(
+            Layer.fresh(options.api(source)),
+            { boundTo: yield* source.boundTo, to: source.to },
+            Effect.logInfo
+          ),
           PaymentsApi
         )
         const sink = yield* Layer.build(Layer.fresh(options.open(source)))

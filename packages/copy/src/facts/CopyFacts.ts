@@ -40,6 +40,7 @@ export const copyFacts = Effect.fnUntraced(function*(
     observations: records,
     usedBy: undefined,
     contradicted: undefined,
+    acceptance: undefined,
     firstAt: undefined,
     lastAt: last.endedAt
   }))

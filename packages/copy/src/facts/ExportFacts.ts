@@ -3,9 +3,19 @@ import type { Fact } from "./Fact.ts"
 
 export const exportFacts: ReadonlyArray<Omit<Fact, "observe">> = [
   {
+    name: "list-order",
+    section: "§4.4",
+    question: "In which order is the whole list?"
+  },
+  {
     name: "places",
     section: "§4.4",
     question: "Where in the list do new records appear?"
+  },
+  {
+    name: "page-records",
+    section: "§4.4",
+    question: "How many records does each page before the last have?"
   },
   {
     name: "short-pages",

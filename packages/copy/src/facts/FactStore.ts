@@ -19,8 +19,6 @@ import {
 /** A file, or an open destination that belongs to the service. */
 export type FactPlace = string | DestinationOfFacts
 
-export interface DestinationOfFacts extends FactWriter, Pick<Reader, "facts" | "location"> {}
-
 export interface DestinationOfFacts extends FactWriter, Pick<Reader, "facts" | "location" | "source"> {}
 
 export interface FactStore {
@@ -47,10 +45,10 @@ export const openFacts = (place: FactPlace, config: PaymentsConfig["Service"]): 
 /** Opens the place for the service whose facts it has, or returns undefined if it has none. */
 const openStored = (place: FactPlace): Opening<FactStore | undefined> =>
   typeof place === "string"
-    ? Effect.map(
-      lockedFacts(place, undefined),
-      ({ facts, service }) => service === undefined ? undefined : inFile(place, service, facts)
-    )
+    ? Effect.flatMap(readFacts(place, undefined), ({ service }) =>
+      service === undefined
+        ? Effect.undefined
+        : Effect.map(lockedFacts(place, service), ({ facts }) => inFile(place, service, facts)))
     : Effect.map(place.source, (source) => source === undefined ? undefined : inDestination(place, source))
 
 const lockedFacts = (file: string, service: string | undefined) =>

@@ -5,7 +5,7 @@
 import { Lists, type PaymentsConfig } from "@payments/core"
 import { DateTime, Duration, Effect, type FileSystem, type Path, Ref } from "effect"
 import { HttpClient } from "effect/http"
-import { add, type Evidence, isContradicted, judge, type Judgement, mayReplace } from "../port/Judgement.ts"
+import { type Acceptance, add, type Evidence, isContradicted, judge, type Judgement } from "../port/Judgement.ts"
 import type { SinkError } from "../port/Sink.ts"
 import { type Ask, makeAsk, notObserved } from "./Ask.ts"
 import { exportFacts } from "./ExportFacts.ts"
@@ -38,6 +38,8 @@ export interface KnownFact extends Judgement {
   readonly usedBy: string | undefined
   /** The answer that a contradicting observation has not replaced yet, if there is one. */
   readonly contradicted: string | undefined
+  /** The last decision of a person. */
+  readonly acceptance: Acceptance | undefined
   /** The times of the first and the last observation. */
   readonly firstAt: string | undefined
   readonly lastAt: string | undefined
@@ -98,7 +100,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
             return failure.reason === noneLeft ? undefined : (evidence) => ({ ...evidence, problem: failure.reason })
           },
           onSuccess: ({ answer, seen }) => (evidence: Evidence) =>
-            add(evidence, { answer, seen, at: DateTime.formatIso(now) }, mayReplace(fact.name))
+            add(evidence, { answer, seen, at: DateTime.formatIso(now) })
         })
       )
       costs.set(`${label} ${fact.name}`, (yield* Ref.get(spent)) - spentBefore)
@@ -143,6 +145,7 @@ export const knownFacts = (facts: Evidences): ReadonlyArray<KnownFact> =>
         firstAt: evidence.observations.at(0)?.at,
         usedBy: usedBy(list, name),
         contradicted: isContradicted(evidence) ? evidence.accepted : undefined,
+        acceptance: evidence.acceptances?.at(-1),
         lastAt: last?.at
       }
     })

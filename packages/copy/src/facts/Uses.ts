@@ -10,7 +10,7 @@ export interface Use {
 }
 
 const usesOfAll: ReadonlyArray<Use> = [
-  { fact: "order", by: "head passes" },
+  { fact: "list-order", by: "head passes", isObservedByExports: true },
   { fact: "places", by: "head passes", isObservedByExports: true },
   { fact: "count", by: "exports: whether everything was read" }
 ]

@@ -4,6 +4,7 @@
  */
 import { isJsonObject, Lists, timestamp } from "@payments/core"
 import { Option } from "effect"
+import { tooMany } from "../port/Judgement.ts"
 import type { ScanProgress, Sighting } from "../port/Sink.ts"
 
 /** The dates of one field in a page, or in several. */
@@ -166,67 +167,76 @@ const [slackRecords, slackShare] = [3, 0.01]
 /** Returns what a complete scan of the whole list has shown. What a change of the list may explain is left out. */
 export const sightings = (
   sight: ListSight,
+  limit: number,
   progress: Pick<ScanProgress, "behindHead" | "inserted" | "places" | "records" | "repeats">
 ): ReadonlyArray<Sighting> =>
-  [orderIn(sight), shortPagesIn(sight), countIn(sight, progress), placesIn(progress)].flatMap((one) =>
-    one === undefined ? [] : [{ ...one, records: progress.records }]
-  )
+  [
+    // A run that was resumed has not seen the first pages.
+    ...(sight.isWhole ? [orderIn(sight), pagesIn(sight, limit), countIn(sight, progress)] : []),
+    placesIn(progress)
+  ].flatMap((one) => one === undefined ? [] : [{ ...one, records: progress.records }])
 
 type Seen = Omit<Sighting, "records"> | undefined
 
 export const ordered = (field: string, isNewestFirst: boolean): string =>
   `${field}, ${isNewestFirst ? "newest" : "oldest"} first`
-const noOrder = "no date"
 
+/** A date that is missing in some records, or is nearly sorted, shows nothing. The other dates may still show an answer. */
 const orderIn = ({ dates, records }: ListSight): Seen => {
   if (records < leastRecords) return undefined
-  const seen = `${records} records`
   const judged = Object.entries(dates).map(([field, { earlier, isBroken, later }]) => {
-    if (isBroken || earlier + later < leastSteps) return "unknown"
-    if (later === 0 || earlier === 0) return ordered(field, later === 0)
-    return Math.min(later, earlier) > Math.max(slackRecords, records * slackShare) ? noOrder : "unknown"
+    if (isBroken || earlier + later < leastSteps) return { field, isKnown: false }
+    if (later === 0 || earlier === 0) return { field, isKnown: true, order: ordered(field, later === 0) }
+    return { field, isKnown: Math.min(later, earlier) > Math.max(slackRecords, records * slackShare) }
   })
-  const orders = judged.filter((answer) => answer !== noOrder && answer !== "unknown")
-  const [order] = orders
-  if (order !== undefined) return orders.length === 1 ? { fact: "order", answer: order, seen } : undefined
-  return judged.length === 0 || judged.includes("unknown") ? undefined : { fact: "order", answer: noOrder, seen }
+  const orders = judged.flatMap(({ order = [] }) => order)
+  const others = judged.filter(({ isKnown, order }) => isKnown && order === undefined).map(({ field }) => field)
+  const without = others.length === judged.length ? "no date" : `not by ${others.join(" or ")}`
+  const [answer = others.length === 0 ? undefined : without] = orders
+  return answer === undefined || orders.length > 1
+    ? undefined
+    : { fact: "list-order", answer, seen: `${records} records` }
 }
 
-const shortPagesIn = ({ fewest, most, pages }: ListSight): Seen =>
+const pagesIn = ({ fewest, most, pages }: ListSight, limit: number): Seen => {
   // The last page may always have fewer records.
-  pages <= leastPages ? undefined : {
-    fact: "short-pages",
-    answer: fewest < most ? "yes" : "no",
-    seen: fewest < most ? `${fewest} to ${most} records in a page` : `${most} records in each of ${pages - 1} pages`
-  }
+  if (pages <= leastPages) return undefined
+  // That no page was shorter does not show that none ever is.
+  return fewest < most
+    ? { fact: "short-pages", answer: "yes", seen: `${fewest} to ${most} records in a page` }
+    : {
+      fact: "page-records",
+      answer: most === limit ? "as many as the limit" : String(most),
+      seen: `${most} records in each of ${pages - 1} pages`
+    }
+}
 
 /** The answers are those of the fact `count`, and one that contradicts them all: the list should have more records. */
 const countIn = (
-  { counts, firstRecords, isWhole, lastRecords, most, pages }: ListSight,
+  { counts, firstRecords, lastRecords, most, pages }: ListSight,
   { inserted, records, repeats }: Pick<ScanProgress, "inserted" | "records" | "repeats">
 ): Seen => {
-  if (counts === undefined || !isWhole || pages < leastPages) return undefined
+  if (counts === undefined || pages < leastPages) return undefined
   const read = records - repeats
-  const moved = counts.most - counts.least
   const slack = Math.max(slackRecords, read * slackShare)
-  const isNear = (count: number, expected: number) => Math.abs(count - expected) <= slack
-  const seen = (text: string) => `${counts.first} to ${counts.last}, ${text} of ${read} records`
-  const answer = (text: string): Seen => ({ fact: "count", answer: text, seen: seen(`${pages} pages`) })
+  /** A service may count a record twice that it returns twice. */
+  const isNear = (count: number) => count >= read - slack && count <= records + slack
+  const answer = (text: string): Seen => ({
+    fact: "count",
+    answer: text,
+    seen: `${counts.first} to ${counts.last}, ${pages} pages of ${read} records`
+  })
   if (counts.isOfPage) return answer("the page")
   // Other explanations differ by one page, so a small page does not tell them apart.
   if (most <= 2 * slack) return undefined
-  if (isNear(counts.least, read) && isNear(counts.most, read)) return answer("the list")
+  if (isNear(counts.least) && isNear(counts.most)) return answer("the list")
   // Nothing follows the last page, whatever has changed before.
   const falls = (expected: number) => Math.abs(counts.first - expected) <= Math.max(slack, read / 10)
   if (counts.last === 0 && falls(read - firstRecords)) return answer("what follows the page")
   if (counts.last === lastRecords && falls(read)) return answer("the page and what follows")
-  // The same number on all pages, and more than were read, which nothing that has changed meanwhile explains.
-  return counts.least > read + slack + 2 * (moved + inserted)
-    ? {
-      fact: "count",
-      answer: "more records than the list has",
-      seen: `${counts.least}, but ${read} records were read`
-    }
+  // More on each page than were read, which nothing that has changed meanwhile explains.
+  return counts.least > records + slack + 2 * (counts.most - counts.least + inserted)
+    ? { fact: "count", answer: tooMany, seen: `${counts.least}, but ${read} records were read` }
     : undefined
 }
 

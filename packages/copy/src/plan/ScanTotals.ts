@@ -65,11 +65,14 @@ export const contentsOf = (scan: { readonly totals: string } | undefined): Conte
     onSome: ({ contents }) => contents
   })
 
-/** Returns the first row number that was unused when a scan was complete; 0 if there is no scan. */
+/**
+ * Returns the first row number that was unused when a scan was complete; 0 if there is no scan, or if it knew records that have no
+ * row.
+ */
 export const rowsAfter = (scan: { readonly firstRow: number; readonly totals: string } | undefined): number =>
   scan === undefined ? 0 : Option.match(fromJson(scan.totals), {
     onNone: () => 0,
-    onSome: ({ counts }) => scan.firstRow + counts.inserted
+    onSome: ({ counts }) => counts.withoutId > 0 ? 0 : scan.firstRow + counts.inserted
   })
 
 /** Fails if the text is invalid. */

@@ -2,9 +2,10 @@
 import type { IsSecret } from "../text/FieldNames.ts"
 
 /** The facts of the registry that complete scans observe. A scan that contradicts a certain answer names it. */
-const contradicted = ["order", "places", "short-pages", "count"] as const
+const contradicted = ["list-order", "places", "page-records", "count"] as const
 
-export type ObservedFact = typeof contradicted[number]
+/** `short-pages` is never contradicted: a scan without one shows nothing. */
+export type ObservedFact = typeof contradicted[number] | "short-pages"
 
 /** `new-value`: of a field with kinds or states. `new-step`: of the status. `new-gap`: a field without a value. `new-change`: of a field. */
 export const driftNames = ["new-value", "new-step", "new-gap", "new-change", ...contradicted] as const
@@ -24,9 +25,9 @@ const sentences: { readonly [fact in DriftName]: (what: string) => string } = {
   "new-step": (what) => `the status went from ${what}, as none before`,
   "new-gap": (what) => `${what} has no value, as in no earlier record`,
   "new-change": (what) => `${what} changed, as in no earlier change`,
-  order: (what) => `order of the list: ${what}`,
+  "list-order": (what) => `order of the list: ${what}`,
   places: (what) => `place of new records: ${what}`,
-  "short-pages": (what) => `short pages before the last: ${what}`,
+  "page-records": (what) => `records of a page before the last: ${what}`,
   count: (what) => `what count gives: ${what}`
 }
 

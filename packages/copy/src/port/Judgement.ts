@@ -64,17 +64,15 @@ const maxObservations = 20
 const toAppear = 2
 const toReplace = 3
 
-/** The facts from which exports judge whether a copy is complete. Only a person replaces their answer. */
-const kept: ReadonlySet<string> = new Set(["count"])
+/** The answer to `count` of a service that counts more records than it returns. Only a person makes it certain. */
+export const tooMany = "more records than the list has"
 
-export const mayReplace = (fact: string): boolean => !kept.has(fact)
-
-/** `replaces`: whether observations may replace an accepted answer. Otherwise only {@link accept} does. */
-export const add = ({ problem: _observed, ...before }: Evidence, next: Observation, replaces = true): Evidence => {
+export const add = ({ problem: _observed, ...before }: Evidence, next: Observation): Evidence => {
   const { accepted } = before
   const observations = [...before.observations, next].slice(-maxObservations)
+  if (next.answer === tooMany) return { ...before, observations }
   const inARow = lastInARow(observations)
-  if (replaces && accepted !== undefined && accepted !== next.answer && inARow >= toReplace) {
+  if (accepted !== undefined && accepted !== next.answer && inARow >= toReplace) {
     // What was observed before is about the earlier behaviour.
     return { ...before, accepted: next.answer, observations: observations.slice(-inARow) }
   }

@@ -278,14 +278,18 @@ export class Sink extends Context.Service<Sink, {
   }
   /** What is known about the service. Undefined for a destination that stores nothing. */
   readonly facts?: {
-    /**
-     * Adds what a scan of a locked list has observed. Returns the answers that contradict those that are certain, or were accepted.
-     */
-    readonly observe: (
+    /** Returns the answers that contradict those that are certain, or were accepted. Writes nothing. */
+    readonly contradictions: (
       list: Lists.AnyList,
       source: string,
       sightings: ReadonlyArray<Sighting>
     ) => Effect.Effect<ReadonlyArray<Drift>, SinkError>
+    /** Adds what a scan of a locked list has observed. */
+    readonly observe: (
+      list: Lists.AnyList,
+      source: string,
+      sightings: ReadonlyArray<Sighting>
+    ) => Effect.Effect<void, SinkError>
     /** Returns the answers that are certain, by the name of the fact. */
     readonly certain: (
       list: Lists.AnyList,

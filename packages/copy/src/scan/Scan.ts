@@ -300,6 +300,7 @@ const scanOnce = Effect.fnUntraced(function*(
   )
   const session = yield* begin
   const ended = yield* session.progress
+  const changed = yield* contradictions(sink, { ...request, list }, reading.sight, ended)
   return {
     list: name,
     part,
@@ -308,26 +309,28 @@ const scanOnce = Effect.fnUntraced(function*(
     retries: reading.retries,
     elapsed: Duration.millis((yield* Monotonic.millis) - startedAt),
     ...ended,
-    drift: [
-      ...ended.drift,
-      ...(part === undefined ? yield* contradictions(sink, { list, source: api.source }, reading.sight, ended) : [])
-    ]
+    drift: [...ended.drift, ...changed]
   }
 }, Effect.scoped)
 
 /** Stores what a complete scan has shown about the service, and returns what contradicts the facts in the destination. */
-const contradictions = (
+const contradictions = Effect.fnUntraced(function*(
   { facts }: Sink["Service"],
-  { list, source }: { readonly list: Lists.AnyList; readonly source: string },
+  { limit, list, part, source }: ScanRequest & { readonly list: Lists.AnyList },
   sight: ListSight,
   progress: ScanProgress
-): Effect.Effect<ReadonlyArray<Drift>> => {
-  const seen = sightings(sight, progress)
-  return facts === undefined || seen.length === 0
-    ? Effect.succeed([])
-    // The scan is complete. What could not be stored, the next one shows again.
-    : Effect.orElseSucceed(facts.observe(list, source, seen), () => [])
-}
+): Effect.fn.Return<ReadonlyArray<Drift>> {
+  const seen = sightings(sight, limit, progress)
+  if (facts === undefined || part !== undefined || seen.length === 0) return []
+  const found = yield* Effect.result(facts.contradictions(list, source, seen))
+  const stored = yield* Effect.result(facts.observe(list, source, seen))
+  const problem = Result.isFailure(found) ? found.failure : Result.isFailure(stored) ? stored.failure : undefined
+  // The scan is complete, so its result does not depend on this.
+  if (problem !== undefined) {
+    yield* Effect.logWarning(`${list.label}: what the scan has shown of the service is not stored: ${problem.message}`)
+  }
+  return Result.isSuccess(found) ? found.success : []
+})
 
 /** Fails if the destination must not have the value of the part: a stored scan and its checkpoint contain it. */
 const requireKept = (location: string, { field, value }: Part, { redact }: Redactor) => {

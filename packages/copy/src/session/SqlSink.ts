@@ -4,13 +4,13 @@ import { Duration, Effect } from "effect"
 import { randomUUID } from "node:crypto"
 import * as ScanTotals from "../plan/ScanTotals.ts"
 import type { Drift } from "../port/Drift.ts"
-import { add, mayReplace } from "../port/Judgement.ts"
+import { add, tooMany } from "../port/Judgement.ts"
 import { OtherSource, type ScanPreview, type ScanRequest, type Sighting, Sink, SinkError } from "../port/Sink.ts"
 import { fillColumns, pending } from "../store/Filling.ts"
 import { freshnessOf, overviewOf } from "../store/Freshness.ts"
 import { bindingOf, changeSince } from "../store/PersonalBinding.ts"
 import type { Opening, Store } from "../store/Store.ts"
-import { certainIn, changeEvidence } from "../store/StoredFacts.ts"
+import { certainIn, changeEvidence, storedEvidence } from "../store/StoredFacts.ts"
 import { timestamp } from "../store/StoredRows.ts"
 import { ownerOf } from "./BoundMerchant.ts"
 import { nextScan, open, partOf } from "./NextScan.ts"
@@ -80,6 +80,7 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
       }
     },
     facts: {
+      contradictions: (list, source, sightings) => contradictionsOf(store, list, source, sightings),
       observe: (list, source, sightings) => observe(store, list, source, sightings),
       certain: (list, source) => certainIn(store, list, source)
     },
@@ -87,35 +88,34 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
   })
 }
 
-/** Adds the observations, and returns those that contradict what was certain or accepted. */
-const observe = Effect.fnUntraced(function*(
+/** Returns the observations that contradict what was certain or accepted. */
+const contradictionsOf = Effect.fnUntraced(function*(
   store: Store,
   list: Lists.AnyList,
   source: string,
   sightings: ReadonlyArray<Sighting>
 ): Effect.fn.Return<ReadonlyArray<Drift>, SinkError> {
-  const at = yield* timestamp
-  let drift: ReadonlyArray<Drift> = []
-  yield* changeEvidence(store, list, source, (before) => {
-    drift = sightings.flatMap(({ answer, fact, records }) => {
-      const { accepted } = before(fact)
-      return accepted === undefined || accepted === answer
-        ? []
-        : [{
-          fact,
-          what: `${answer} (before: ${accepted})`,
-          records,
-          ...(mayReplace(fact) ? {} : { mayLackRecords: true as const })
-        }]
-    })
-    return new Map(
-      sightings.map(({ answer, fact, seen }) =>
-        [fact, add(before(fact), { answer, seen, at }, mayReplace(fact))] as const
-      )
-    )
+  const evidence = yield* storedEvidence(store, list, source)
+  return sightings.flatMap(({ answer, fact, records }): ReadonlyArray<Drift> => {
+    const accepted = evidence.get(fact)?.accepted
+    if (accepted === undefined || accepted === answer || fact === "short-pages") return []
+    const drift: Drift = { fact, what: `${answer} (before: ${accepted})`, records }
+    return [accepted === "the list" && answer === tooMany ? { ...drift, mayLackRecords: true } : drift]
   })
-  return drift
 })
+
+/** Stores the observations with the facts. */
+const observe = (store: Store, list: Lists.AnyList, source: string, sightings: ReadonlyArray<Sighting>) =>
+  Effect.flatMap(
+    timestamp,
+    (at) =>
+      changeEvidence(
+        store,
+        list,
+        source,
+        (before) => new Map(sightings.map(({ answer, fact, seen }) => [fact, add(before(fact), { answer, seen, at })]))
+      )
+  )
 
 /** Reads the scan that would begin. If nothing is written until it begins, what was read is not read again. */
 const preview = ({ list, lists, request, shared, store }: SessionContext, salt: string) =>

@@ -6,19 +6,21 @@ import type { FactTexts } from "../store/Store.ts"
 import { readText } from "../store/StoredRows.ts"
 import { Given, raw, schema, type Sql, sql } from "./SqlStatement.ts"
 
-export const factsIn = (
+/** `convert` may throw `Damaged`. */
+export const factsIn = <A>(
   db: Sql,
   { label }: Lists.AnyList,
-  service: string | undefined
-): Effect.Effect<FactTexts, SinkError> =>
+  service: string | undefined,
+  convert: (stored: FactTexts) => A
+): Effect.Effect<A, SinkError> =>
   db.read(
     sql`SELECT fact, evidence FROM ${schema}.facts WHERE list = ${label} AND ${
       service === undefined ? raw("true") : sql`service = ${service}`
     }`,
-    (rows) => new Map(rows.map((row) => [readText(row, "fact"), readText(row, "evidence")]))
+    (rows) => convert(new Map(rows.map((row) => [readText(row, "fact"), readText(row, "evidence")])))
   )
 
-/** Changes the evidence of a list, in a transaction. A row of another service is replaced. */
+/** Changes the evidence of a list, in a transaction. */
 export const changeFactsIn = Effect.fnUntraced(function*(
   db: Sql,
   list: Lists.AnyList,
@@ -27,14 +29,15 @@ export const changeFactsIn = Effect.fnUntraced(function*(
 ): Effect.fn.Return<void, SinkError> {
   // Two programs may add to one fact. SQLite has one writer.
   if (db.dialect === "postgres") yield* db.run(sql`LOCK TABLE ${schema}.facts IN SHARE ROW EXCLUSIVE MODE`)
+  const changed = yield* factsIn(db, list, service, change)
   const given = new Given(
-    { list: "text", fact: "text", service: "text", evidence: "text" },
-    [...change(yield* factsIn(db, list, service))].map(([fact, evidence]) => [list.label, fact, service, evidence])
+    { service: "text", list: "text", fact: "text", evidence: "text" },
+    [...changed].map(([fact, evidence]) => [service, list.label, fact, evidence])
   )
   if (given.rows.length === 0) return
   yield* db.run(
-    sql`INSERT INTO ${schema}.facts (list, fact, service, evidence)
-      ${given.values(given.cells(["list", "fact", "service", "evidence"]))} ON CONFLICT (list, fact) DO UPDATE
-      SET service = excluded.service, evidence = excluded.evidence`
+    sql`INSERT INTO ${schema}.facts (service, list, fact, evidence)
+      ${given.values(given.cells(["service", "list", "fact", "evidence"]))}
+      ON CONFLICT (service, list, fact) DO UPDATE SET evidence = excluded.evidence`
   )
 })

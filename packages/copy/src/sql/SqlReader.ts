@@ -260,7 +260,8 @@ const cellsOf = (columns: ReadonlyArray<Column>, row: Row): Row =>
 const factsOver = (db: Sql): FactReader => {
   const has = hasVersion(db, factsVersion)
   return {
-    facts: (list, service) => Effect.flatMap(has, (hasFacts) => hasFacts ? factsIn(db, list, service) : noFacts)
+    facts: (list, service) =>
+      Effect.flatMap(has, (hasFacts) => hasFacts ? factsIn(db, list, service, (stored) => stored) : noFacts)
   }
 }
 

@@ -325,14 +325,16 @@ export const migrations: ReadonlyArray<Migration> = [
   {
     version: 9,
     sqlite: [
-      // What was observed of a service, by list. `service` is a hash of its addresses. `evidence` is JSON.
+      // What was observed of a service, by list. `service` is a hash of its addresses and account. `evidence` is JSON.
       `CREATE TABLE facts (
-        list TEXT NOT NULL, fact TEXT NOT NULL, service TEXT NOT NULL, evidence TEXT NOT NULL, PRIMARY KEY (list, fact)
+        service TEXT NOT NULL, list TEXT NOT NULL, fact TEXT NOT NULL, evidence TEXT NOT NULL,
+        PRIMARY KEY (service, list, fact)
       ) STRICT`
     ],
     postgres: (schema) => [
       `CREATE TABLE ${schema}.facts (
-        list text NOT NULL, fact text NOT NULL, service text NOT NULL, evidence text NOT NULL, PRIMARY KEY (list, fact)
+        service text NOT NULL, list text NOT NULL, fact text NOT NULL, evidence text NOT NULL,
+        PRIMARY KEY (service, list, fact)
       )`
     ]
   }

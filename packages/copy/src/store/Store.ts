@@ -295,7 +295,7 @@ export interface FactReader {
 }
 
 export interface FactWriter {
-  /** Reads the evidence about a list, and stores what `change` returns, in one transaction. The rest stays. */
+  /** Reads the evidence about a list, and stores what `change` returns, in one transaction. `change` may throw `Damaged`. */
   readonly changeFacts: (
     list: Lists.AnyList,
     service: string,

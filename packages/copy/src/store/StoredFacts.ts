@@ -17,11 +17,10 @@ export const storedEvidence = Effect.fnUntraced(function*(
 ): Effect.fn.Return<ReadonlyMap<string, Evidence>, SinkError> {
   const evidence = evidenceIn(yield* reader.facts(list, source === undefined ? undefined : serviceOf(source)))
   if (evidence !== undefined) return evidence
-  return yield* new SinkError({
-    location: reader.location,
-    reason: new Damaged({ problem: `the facts of ${list.label} cannot be read` })
-  })
+  return yield* new SinkError({ location: reader.location, reason: unreadable(list) })
 })
+
+const unreadable = ({ label }: Lists.AnyList) => new Damaged({ problem: `the facts of ${label} cannot be read` })
 
 const evidenceIn = (texts: FactTexts): ReadonlyMap<string, Evidence> | undefined =>
   Option.getOrUndefined(Option.map(
@@ -32,7 +31,7 @@ const evidenceIn = (texts: FactTexts): ReadonlyMap<string, Evidence> | undefined
 /** Returns the new evidence about some facts; `before` is what is stored about a fact. */
 export type ChangeEvidence = (before: (fact: string) => Evidence) => ReadonlyMap<string, Evidence>
 
-/** Changes evidence about a list in one transaction. What cannot be read counts as no evidence. */
+/** Changes evidence about a list in one transaction. Fails, and changes nothing, if what is stored cannot be read. */
 export const changeEvidence = (
   writer: FactWriter,
   list: Lists.AnyList,
@@ -40,8 +39,10 @@ export const changeEvidence = (
   change: ChangeEvidence
 ): Effect.Effect<void, SinkError> =>
   writer.changeFacts(list, serviceOf(source), (stored) => {
-    const before = (fact: string) => Option.getOrElse(evidenceFromText(stored.get(fact)), () => noEvidence)
-    return new Map([...change(before)].map(([fact, evidence]) => [fact, evidenceToText(evidence)]))
+    const before = evidenceIn(stored)
+    if (before === undefined) throw unreadable(list)
+    const changed = change((fact) => before.get(fact) ?? noEvidence)
+    return new Map([...changed].map(([fact, evidence]) => [fact, evidenceToText(evidence)]))
   })
 
 /** Reads the answers about a list that are certain, by fact. Without a source, they are those of any service. */

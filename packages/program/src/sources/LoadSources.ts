@@ -26,8 +26,6 @@ import type { FileCluster } from "./WorkerCluster.ts"
 export interface LoadedSource extends Source {
   /** In the order of the schema. */
   readonly settings: ReadonlyArray<ShownSetting>
-  /** {@link PaymentsConfig.sourceOf} of the settings. It reads no key. */
-  readonly boundTo: Effect.Effect<string | undefined, PaymentsConfigError>
   /** A digest of all settings. If it is the same after the file was read again, the source has not changed. */
   readonly revision: string
   /** The environment variables that the source reads its keys from, if the file names any. */

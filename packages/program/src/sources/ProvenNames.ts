@@ -4,15 +4,17 @@ import { Lists, PaymentsApi, ProvenParameters } from "@payments/core"
 import { Context, Effect, Layer } from "effect"
 
 /**
- * Builds the client of a service. It sends the names that are certain in the destination, unless settings name others. `say` gets
- * a sentence for each name that is not the assumed one.
+ * Builds the client of a service. It sends the names that are certain for its source in the destination, unless settings name
+ * others. `say` gets a sentence for each name that is not the assumed one.
  */
 export const buildWithProvenNames = Effect.fnUntraced(function*<E, R, R2>(
   api: Layer.Layer<PaymentsApi, E, R>,
-  destination: Destination.Destination | undefined,
+  { boundTo, to }: { readonly boundTo: string | undefined; readonly to: Destination.Destination | undefined },
   say: (sentence: string) => Effect.Effect<void, never, R2>
 ) {
-  const proven = yield* provenIn(destination)
+  const proven = to === undefined || boundTo === undefined || !Destination.isStored(to)
+    ? {}
+    : yield* provenIn(to, boundTo)
   const built = yield* Effect.provideService(Layer.build(api), ProvenParameters, proven)
   const sent: { readonly [field: string]: string } = Context.get(built, PaymentsApi).invoices.parameters
   const assumed: { readonly [field: string]: string } = Lists.defaultInvoiceParameters
@@ -27,10 +29,11 @@ const prefix = "name-"
 
 /** A destination that does not exist, or that is refused, has none. Opening it for the export says why. */
 const provenIn = (
-  destination: Destination.Destination | undefined
+  destination: Destination.StoredDestination,
+  source: string
 ): Effect.Effect<{ readonly [field: string]: string }, SinkError> =>
-  destination === undefined || !Destination.isStored(destination) ? Effect.succeed({}) : Effect.scoped(
-    Effect.flatMap(Destination.reader(destination), (reader) => certainIn(reader, Lists.invoices, undefined))
+  Effect.scoped(
+    Effect.flatMap(Destination.reader(destination), (reader) => certainIn(reader, Lists.invoices, source))
   ).pipe(
     Effect.map((certain) =>
       Object.fromEntries(

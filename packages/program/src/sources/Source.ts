@@ -16,6 +16,8 @@ export interface Source extends SourceMembers {
   readonly name: string
   /** It reads the key file or runs the key command. */
   readonly service: Effect.Effect<PaymentsConfig["Service"], PaymentsConfigError>
+  /** {@link PaymentsConfig.sourceOf} of the settings. It reads no key. */
+  readonly boundTo: Effect.Effect<string | undefined, PaymentsConfigError>
   readonly to: Destination.StoredDestination | undefined
   /** The database through which all processes that use the key share its request rate. */
   readonly rateLimitStore: PostgresUrl.PostgresUrl | undefined

@@ -56,9 +56,9 @@ const driftNames = [
   "new-step",
   "new-gap",
   "new-change",
-  "order",
+  "list-order",
   "places",
-  "short-pages",
+  "page-records",
   "count"
 ] as const satisfies ReadonlyArray<DriftName>
 const requestOutcomes = [
