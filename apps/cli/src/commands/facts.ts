@@ -66,7 +66,7 @@ const acceptCommand = Command.make(
   Command.withShortDescription("Accept the changed answer of a fact"),
   Command.withExamples([
     {
-      command: "payments facts accept order --list invoices --from sqlite:./payments.db",
+      command: "payments facts accept list-order --list invoices --from sqlite:./payments.db",
       description: "the list has another order from now on"
     },
     {

@@ -60,7 +60,7 @@ describe("payments probe", () => {
       const uncertain = rowsOf(doctor.stdout).find(({ check }) => check === "facts")
       assert.strictEqual(
         uncertain?.["found"],
-        "not certain, so not used: places (payout-requests, payin-sources, invoices)"
+        "not certain, so not used: list-order (payout-requests, payin-sources, invoices), places (payout-requests, payin-sources, invoices)"
       )
       assert.includeMembers((yield* facts).map(({ fact }) => fact), ["count", "values-status", "empty-fields"])
       const other = yield* payments(probe, { env: yield* sandboxEnv(), cwd })
@@ -104,6 +104,11 @@ describe("payments probe", () => {
       const set = yield* exported({ PAYMENTS_INVOICE_PARAMS: "settlementDate=settlementDate" })
       assert.strictEqual(set.code, refused.code, "a setting wins")
       assert.notInclude(set.stderr, line)
+      // Facts of this service in a destination that another one fills.
+      const other = ["--to", "sqlite:./other.db"]
+      assert.strictEqual((yield* payments([...probe.slice(0, 1), ...other, ...probe.slice(3)], { env, cwd })).code, 0)
+      const foreign = yield* payments(["export", "invoices", ...other], { env: yield* sandboxEnv(), cwd })
+      assert.deepStrictEqual([foreign.code, foreign.stderr.includes("is sent as")], [0, false])
     }).pipe(Effect.scoped))
 
   it.live("writes one document of JSON, and a page without scripts or parts of records", () =>

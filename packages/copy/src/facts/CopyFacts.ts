@@ -1,7 +1,7 @@
 /**
  * Facts that a copy has collected while the list was read: the values of kinds and states, the steps of the status, the fields
- * that can be without a value, those that change, and what its rows show. They cost no request. They say what was seen, and never what cannot be, so
- * none is certain.
+ * that can be without a value, those that change, and what its rows show. They cost no request. They say what was seen, and never
+ * what cannot be, so none is certain.
  */
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"

@@ -13,7 +13,10 @@ export type DriftName = typeof driftNames[number]
 
 export interface Drift {
   readonly fact: DriftName
-  /** The field; of a value, the field and the value; of a step, both states; of a fact, both answers. It has no part of a record that identifies somebody. */
+  /**
+   * The field; of a value, the field and the value; of a step, both states; of a fact, both answers. It has no part of a record
+   * that identifies somebody.
+   */
   readonly what: string
   readonly records: number
   /** Whether the copy may lack records. */

@@ -4,7 +4,7 @@
  * teams use them, so a test fixes them.
  *
  * Labels have the source, the list and values from closed sets, never text from a service or a record. A source with
- * one list has at most 64 series, in a cluster 66, with a rate limit store one more. Each further list has less than
+ * one list has at most 68 series, in a cluster 70, with a rate limit store one more. Each further list has less than
  * that, and a process at most 100 of its own.
  */
 import type { DriftName } from "@payments/copy"
@@ -176,7 +176,8 @@ export const definitions = {
     per: "list",
     unit: "{change}",
     labels: { fact: driftNames },
-    help: "What the records of the last full scan of this process, or of a pass since, had that no earlier record had.",
+    help:
+      "What the last full scan of this process, or a pass since, has found that no earlier record had, or that contradicts a certain fact.",
     from: { Ended: (event) => driftNames.flatMap((fact) => driftOf(event, fact)) }
   }),
   payments_list_lock_held: metric({
@@ -284,7 +285,7 @@ export const definitions = {
     unit: "{scan}",
     labels: { kind: kinds, result: ["complete", "incomplete", "unauthorized", "failed"] },
     help:
-      "Runs that ended, without scans of parts. incomplete: the end of the list was reached, but records are quarantined or rows held back.",
+      "Runs that ended, without scans of parts. incomplete: the end of the list was reached, but records are quarantined, rows held back, or the service counts more records than it returned.",
     from: { Ended: (event) => resultsOf(event).map((result) => [1, { kind: event.kind, result }]) }
   }),
   payments_records_total: metric({
