@@ -34,6 +34,8 @@ export interface Answer {
    */
   readonly members: ReadonlyArray<string>
   readonly headerNames: ReadonlyArray<string>
+  /** Answers to later requests have a larger number. */
+  readonly nth: number
   /** When the request was sent and when the answer was complete, in milliseconds since the epoch. */
   readonly between: readonly [sent: number, received: number]
   readonly layout: Lists.PageLayout
@@ -51,8 +53,6 @@ export interface Unusual {
   readonly headers?: Parameters
   /** Parameters by their names in the query, not by field name. */
   readonly named?: Parameters
-  /** Whether this is the second of two equal requests. */
-  readonly isSecond?: boolean
 }
 
 /** Requests of one list. */
@@ -66,6 +66,16 @@ export interface Ask {
   readonly send: (parameters: Parameters, unusual?: Unusual) => Effect.Effect<Answer, NotObserved>
   /** Returns the first answer to such a request, so that facts share requests. Sends the request if there is none. */
   readonly get: (parameters: Parameters, unusual?: Unusual) => Effect.Effect<Answer, NotObserved>
+  /** Returns the first answer to a request that was sent after another one. Sends the request if there is none. */
+  readonly getAfter: (earlier: Answer, parameters: Parameters) => Effect.Effect<Answer, NotObserved>
+  /** Returns the last answer to such a request, or the last that was sent before another one. */
+  readonly last: (parameters: Parameters, before?: Answer) => Answer | undefined
+  /** Returns the last answer to such a request if it is one of the last answers. Otherwise, sends the request. */
+  readonly getRecent: (parameters: Parameters) => Effect.Effect<Answer, NotObserved>
+  /** What a fact does if the answers that facts share do not show it. */
+  readonly ifUnclear: "send" | "fail" | "wait"
+  /** The same for facts that wait: instead of later and new requests they fail with {@link mustWait}. */
+  readonly waiting: Ask
 }
 
 export interface AskOptions {
@@ -81,11 +91,58 @@ export interface AskOptions {
 }
 
 /** A client that sends the requests of one list. */
-export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOptions): Ask => {
+export const makeAsk = (options: AskOptions): Ask => {
+  const { config, list } = options
+  const nameOf = (field: string) => Lists.parameterName(list, field, config.invoiceParameters)
+  const sendOne = makeSend(options, nameOf)
+  const answers = new Map<string, Array<Answer>>()
+  const answersTo = (...request: readonly [parameters: Parameters, unusual?: Unusual | undefined]): Array<Answer> => {
+    const key = JSON.stringify([Object.entries(request[0]).toSorted(), request[1]])
+    const known = answers.get(key) ?? []
+    answers.set(key, known)
+    return known
+  }
+  const send: Ask["send"] = (parameters, unusual) =>
+    Effect.tap(
+      sendOne(parameters, unusual),
+      (answer) => Effect.sync(() => answersTo(parameters, unusual).push(answer))
+    )
+  const get: Ask["get"] = (parameters, unusual) => {
+    const known = answersTo(parameters, unusual).at(0)
+    return known === undefined ? send(parameters, unusual) : Effect.succeed(known)
+  }
+  const last: Ask["last"] = (parameters, before) =>
+    answersTo(parameters).findLast(({ nth }) => before === undefined || nth < before.nth)
+  const getAfter = (orElse: typeof send): Ask["getAfter"] => (earlier, parameters) => {
+    const known = answersTo(parameters).find(({ nth }) => nth > earlier.nth)
+    return known === undefined ? orElse(parameters) : Effect.succeed(known)
+  }
+  const getRecent: Ask["getRecent"] = (parameters) => {
+    const known = last(parameters)
+    return known === undefined || known.nth + recentAnswers < requests ? send(parameters) : Effect.succeed(known)
+  }
+  const shared = { list, nameOf, send, get, getRecent, last }
+  const waiting: Ask = {
+    ...shared,
+    ifUnclear: "wait",
+    getAfter: getAfter(() => Effect.fail(notObserved(mustWait))),
+    get waiting() {
+      return waiting
+    }
+  }
+  return { ...shared, ifUnclear: "send", getAfter: getAfter(send), waiting }
+}
+
+/** The reason of a fact that needs an answer which other facts may need too. */
+export const mustWait = "it needs a later answer"
+
+const makeSend = (
+  { client, config, list, onAnswer, pause, take }: AskOptions,
+  nameOf: Ask["nameOf"]
+): Ask["send"] => {
   const address = PaymentsConfig.addressOf(config, list)
   const configuredKey = PaymentsConfig.keysOf(config)[list.baseAddress]
-  const nameOf = (field: string) => Lists.parameterName(list, field, config.invoiceParameters)
-  const send: Ask["send"] = (parameters, { below, headers: more = {}, key, named = {} } = {}) => {
+  return (parameters, { below, headers: more = {}, key, named = {} } = {}) => {
     const query = Object.entries(parameters).map(([field, value]) => [nameOf(field), value] as const)
     const request = HttpClientRequest.get(below === undefined ? address : `${address}/${below}`, {
       acceptJson: true,
@@ -111,6 +168,7 @@ export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOpti
             if (isSuccess) onAnswer?.(text, body, headers)
             const between = [DateTime.toEpochMillis(sent), DateTime.toEpochMillis(received)] as const
             return {
+              nth: ++requests,
               status,
               page,
               headers,
@@ -141,16 +199,12 @@ export const makeAsk = ({ client, config, list, onAnswer, pause, take }: AskOpti
         retryAfter !== undefined && Effect.as(Effect.sleep(Duration.max(retryAfter, pause)), true)
     })
   }
-  const answers = new Map<string, Answer>()
-  const get: Ask["get"] = (parameters, unusual) => {
-    const key = JSON.stringify([Object.entries(parameters).toSorted(), unusual])
-    const known = answers.get(key)
-    return known === undefined
-      ? Effect.tap(send(parameters, unusual), (answer) => Effect.sync(() => answers.set(key, answer)))
-      : Effect.succeed(known)
-  }
-  return { list, nameOf, send, get }
 }
+
+/** How many answers this process has received. One request is sent at a time, so that their numbers order them. */
+let requests = 0
+
+const recentAnswers = 6
 
 const isAnswer = ({ status }: Answer): boolean =>
   status >= 200 && status < 300 || status >= 400 && status < 500 && status !== 429
@@ -256,44 +310,27 @@ export const idsOf = (answer: Answer): ReadonlyArray<unknown> =>
     return typeof id === "string" ? id : JSON.stringify(item)
   })
 
-/** Gets a page, which facts share unless `send` is given. Without one, nothing can be observed. */
-export const pageOf = (
-  ask: Ask,
-  parameters: Parameters,
-  by: "get" | "send" = "get"
-): Effect.Effect<Answer, NotObserved> =>
+/** Fails unless the service has answered with a page. */
+export const requirePage = (answer: Effect.Effect<Answer, NotObserved>): Effect.Effect<Answer, NotObserved> =>
   Effect.filterOrFail(
-    ask[by](parameters),
-    ({ page }) => page !== undefined,
+    answer,
+    (found) => found.page !== undefined,
     ({ status }) =>
       new NotObserved({ reason: status < 300 ? "the answer is no page" : `the service answered ${status}` })
   )
 
-/** Gets a page, and returns it with its cursor. */
-export const pageWithCursor = Effect.fnUntraced(function*(ask: Ask, limit: string) {
-  const page = yield* pageOf(ask, { limit })
-  const cursor = cursorOf(page)
-  return typeof cursor === "string" ? { page, cursor } : yield* notObserved(`the list has one page of ${limit}`)
-})
+/** Whether facts share the answers to a request, or send a new one. */
+export type By = "get" | "send"
 
-/**
- * Observes something that rests on the first page of this size. An answer that a change of the list cannot explain is
- * `evident`. For another answer, the page is requested again: if it differs, the list has changed, and nothing was observed.
- */
-export const whileUnchanged = (
-  ask: Ask,
-  { evident, limit }: { readonly limit: string; readonly evident: ReadonlyArray<string> },
-  observe: (page: Answer) => Effect.Effect<Observed, NotObserved>
-): Effect.Effect<Observed, NotObserved> =>
-  Effect.gen(function*() {
-    const before = yield* pageOf(ask, { limit })
-    const result = yield* observe(before)
-    if (evident.includes(result.answer)) return result
-    const after = yield* pageOf(ask, { limit }, "send")
-    return JSON.stringify([idsOf(before), before.page?.["count"]]) ===
-        JSON.stringify([idsOf(after), after.page?.["count"]])
-      ? result
-      : yield* notObserved("the list changed in between")
-  })
+/** Gets a page, which facts share unless `send` is given. Without one, nothing can be observed. */
+export const pageOf = (ask: Ask, parameters: Parameters, by: By = "get"): Effect.Effect<Answer, NotObserved> =>
+  requirePage(ask[by](parameters))
+
+/** Gets a first page, and returns it with its cursor. */
+export const pageWithCursor = Effect.fnUntraced(function*(ask: Ask, limit: string, by: By = "get") {
+  const first = yield* pageOf(ask, { limit }, by)
+  const cursor = cursorOf(first)
+  return typeof cursor === "string" ? { page: first, cursor } : yield* notObserved(`the list has one page of ${limit}`)
+})
 
 export const notObserved = (reason: string): NotObserved => new NotObserved({ reason })

@@ -2,7 +2,9 @@
 import { Lists } from "@payments/core"
 import { Effect, Option } from "effect"
 import {
+  type Answer,
   type Ask,
+  type By,
   cursorOf,
   fieldOf,
   idsOf,
@@ -10,9 +12,10 @@ import {
   notObserved,
   pageOf,
   pageOrRefusal,
-  whileUnchanged
+  requirePage
 } from "./Ask.ts"
 import { type Fact, observed, records, rule } from "./Fact.ts"
+import { areFirst, largest, observeTwice } from "./Movement.ts"
 
 export const filterFacts = ({ filters, section }: Lists.AnyList): ReadonlyArray<Fact> => [
   ...Object.entries<Lists.Filter>(filters).flatMap(([field, filter]) => [
@@ -24,10 +27,15 @@ export const filterFacts = ({ filters, section }: Lists.AnyList): ReadonlyArray<
   hiddenRecords(section)
 ]
 
-/** Returns a value of the field, from records that do not all have the same one. */
-export const valueOf = Effect.fnUntraced(function*(ask: Ask, field: string) {
-  const values = itemsOf(yield* pageOf(ask, { limit: "100" })).map((item) => fieldOf(item, field))
-  const value = values.find((text) => typeof text === "string" && text !== "")
+/**
+ * Returns a value of the field, from records that do not all have the same one. If possible, one that the first records do
+ * not have. Takes it from the first page of 100, or from the last one that was read.
+ */
+export const valueOf = Effect.fnUntraced(function*(ask: Ask, field: string, by: By = "get") {
+  const first = yield* pageOf(ask, largest)
+  const values = itemsOf(by === "get" ? first : ask.last(largest) ?? first).map((item) => fieldOf(item, field))
+  const texts = values.filter((text) => typeof text === "string" && text !== "")
+  const value = texts.find((text) => !values.slice(0, 4).includes(text)) ?? texts[0]
   if (typeof value !== "string") return yield* notObserved(`no record of the first page has a ${field}`)
   if (values.every((text) => text === value)) {
     return yield* notObserved(`all records of the first page have the same ${field}`)
@@ -35,33 +43,42 @@ export const valueOf = Effect.fnUntraced(function*(ask: Ask, field: string) {
   return value
 })
 
-/** Fails if the first page no longer has the value: then the list has changed since it was read. */
-const requireStill = Effect.fnUntraced(function*(ask: Ask, field: string, value: string) {
-  const page = yield* pageOf(ask, { limit: "100" }, "send")
-  if (!itemsOf(page).some((item) => fieldOf(item, field) === value)) {
-    return yield* notObserved("the list changed in between")
-  }
+/** Returns records of the first 100 that the list had before and after an answer, so that it also had them in between. */
+const stayedDuring = Effect.fnUntraced(function*(ask: Ask, answer: Answer) {
+  const before = new Set(idsOf(ask.last(largest, answer) ?? answer))
+  const after = yield* requirePage(ask.getAfter(answer, largest))
+  const ids = idsOf(after)
+  return itemsOf(after).filter((_, index) => before.has(ids[index]))
 })
+
+/** Whether the list had a record with the value when it gave an answer. */
+const isStill = (ask: Ask, answer: Answer, field: string, value: string) =>
+  Effect.map(stayedDuring(ask, answer), (items) => items.some((item) => fieldOf(item, field) === value))
 
 const filtering = (section: string, field: string, filter: Lists.Filter): Fact => ({
   name: `filter-${field}`,
   section,
   question: `Does ${field} filter?`,
   rule: rule(`${field} filters`, "only matching records"),
-  observe: Effect.fnUntraced(function*(ask) {
-    const value = yield* valueOf(ask, field)
-    const filtered = itemsOf(yield* pageOf(ask, { [field]: value, limit: "100" }))
-    const matching = filtered.filter((item) => Lists.matches(filter, fieldOf(item, field), value)).length
-    if (matching > 0 && matching === filtered.length) return observed("only matching records", records(matching))
-    // A service that ignores unknown values answers with everything once the last record with the value is gone.
-    yield* requireStill(ask, field, value)
-    if (filtered.length === 0) return observed("no record", "no record, although one has the value")
-    const beginning = filtered.filter((item) => String(fieldOf(item, field)).startsWith(value)).length
-    return observed(
-      beginning === filtered.length ? "records that begin with it" : "other records too",
-      `${matching} of ${filtered.length} with the value`
+  observe: (ask) =>
+    observeTwice(
+      ask,
+      Effect.fnUntraced(function*(by) {
+        const value = yield* valueOf(ask, field, by)
+        const answer = yield* pageOf(ask, { [field]: value, limit: "100" }, by)
+        const filtered = itemsOf(answer)
+        const matching = filtered.filter((item) => Lists.matches(filter, fieldOf(item, field), value)).length
+        if (matching > 0 && matching === filtered.length) return observed("only matching records", records(matching))
+        // A service that ignores unknown values answers with everything once the last record with the value is gone.
+        if (!(yield* isStill(ask, answer, field, value))) return undefined
+        if (filtered.length === 0) return observed("no record", "no record, although one has the value")
+        const beginning = filtered.filter((item) => String(fieldOf(item, field)).startsWith(value)).length
+        return observed(
+          beginning === filtered.length ? "records that begin with it" : "other records too",
+          `${matching} of ${filtered.length} with the value`
+        )
+      })
     )
-  })
 })
 
 /** The worst trap: a service that ignores a value it does not know answers with everything. */
@@ -69,20 +86,23 @@ const absentValue = (section: string, field: string): Fact => ({
   name: `absent-${field}`,
   section,
   question: `What does a ${field} give that no record has?`,
-  observe: Effect.fnUntraced(function*(ask) {
-    if (itemsOf(yield* pageOf(ask, { limit: "2" })).length === 0) return yield* notObserved("the list is empty")
-    const answer = yield* pageOrRefusal(
-      withAbsentValue(ask, field, (value) => ask.get({ [field]: value, limit: "2" }))
-    )
-    if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
-    if (itemsOf(answer).length === 0 && cursorOf(answer) === null) return observed("no record", "no record")
-    return yield* whileUnchanged(ask, { limit: "2", evident: ["everything"] }, (unfiltered) =>
-      Effect.succeed(
-        JSON.stringify(idsOf(answer)) === JSON.stringify(idsOf(unfiltered))
+  observe: (ask) =>
+    observeTwice(
+      ask,
+      Effect.fnUntraced(function*(by) {
+        if (itemsOf(yield* pageOf(ask, largest)).length === 0) return yield* notObserved("the list is empty")
+        const answer = yield* pageOrRefusal(
+          withAbsentValue(ask, field, (value) => ask[by]({ [field]: value, limit: "100" }))
+        )
+        if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
+        if (itemsOf(answer).length === 0 && cursorOf(answer) === null) return observed("no record", "no record")
+        const isEverything = yield* areFirst(ask, [answer], [{ ids: idsOf(answer), are: "all" }])
+        if (isEverything === undefined) return undefined
+        return isEverything
           ? observed("everything", "the same records as without the filter")
           : observed("other records", "other records than without the filter")
-      ))
-  })
+      })
+    )
 })
 
 /**
@@ -142,14 +162,14 @@ const prefix = (section: string, field: string): Fact => ({
   question: `What does ${field} give with the beginning of a value?`,
   observe: Effect.fnUntraced(function*(ask) {
     const { beginning, value } = yield* beginningOf(ask, field)
-    const answer = yield* pageOrRefusal(ask.get({ [field]: beginning, limit: "2" }))
+    const answer = yield* pageOrRefusal(ask.get({ [field]: beginning, limit: "100" }))
     if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
     const values = itemsOf(answer).map((item) => fieldOf(item, field))
     if (values.includes(beginning)) return yield* notObserved("the beginning is a value of its own")
     if (values.length > 0 && values.every((text) => typeof text === "string" && text.startsWith(beginning))) {
       return observed("records that begin with it", records(values.length))
     }
-    yield* requireStill(ask, field, value)
+    if (!(yield* isStill(ask, answer, field, value))) return yield* notObserved("the list changed in between")
     return values.length === 0
       ? observed("no record", "no record, although one begins with it")
       : observed("other records", "records that do not begin with it")
@@ -161,14 +181,18 @@ const twoFilters = (section: string): Fact => ({
   section,
   question: "What do two filters together give?",
   observe: (ask) =>
-    whileUnchanged(
+    observeTwice(
       ask,
-      { limit: "100", evident: [] },
-      Effect.fnUntraced(function*(page) {
-        const [one, other] = yield* twoValues(ask, itemsOf(page))
+      Effect.fnUntraced(function*(by) {
+        const whole = yield* pageOf(ask, largest)
+        const pair = twoValues(ask, itemsOf(by === "get" ? whole : ask.last(largest) ?? whole))
+        if (pair === undefined) return yield* notObserved("no two fields select different records")
+        const [one, other] = pair
         const answer = yield* pageOrRefusal(
-          ask.get({ [one.field]: one.value, [other.field]: other.value, limit: "100" })
+          ask[by]({ [one.field]: one.value, [other.field]: other.value, limit: "100" })
         )
+        // A service may refuse or ignore a value once the last record with it is gone.
+        if (!areDifferent(yield* stayedDuring(ask, answer), one, other)) return undefined
         if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
         const found = itemsOf(answer)
         if (found.length === 0) return observed("no record", "no record, although one matches both")
@@ -189,26 +213,32 @@ interface FieldValue {
 }
 
 /** Returns values of two fields that one record has, and that other records have only one of. */
-const twoValues = Effect.fnUntraced(function*(ask: Ask, items: ReadonlyArray<unknown>) {
+const twoValues = (ask: Ask, items: ReadonlyArray<unknown>): readonly [FieldValue, FieldValue] | undefined => {
   const fields = Object.entries<Lists.Filter>(ask.list.filters).flatMap(([field, { type }]) =>
     type === "text" ? [field] : []
   )
-  for (const one of fields) {
-    for (const other of fields) {
-      const found = items.find((item) => {
-        const [value, second] = [fieldOf(item, one), fieldOf(item, other)]
-        return typeof value === "string" && typeof second === "string" && value !== "" && second !== "" &&
-          items.some((each) => fieldOf(each, one) === value && fieldOf(each, other) !== second) &&
-          items.some((each) => fieldOf(each, one) !== value && fieldOf(each, other) === second)
-      })
-      if (one !== other && found !== undefined) {
-        const valueOfField = (field: string): FieldValue => ({ field, value: String(fieldOf(found, field)) })
-        return [valueOfField(one), valueOfField(other)] as const
+  for (const field of fields) {
+    for (const second of fields) {
+      for (const item of field === second ? [] : items) {
+        const [value, other] = [fieldOf(item, field), fieldOf(item, second)]
+        if (typeof value !== "string" || typeof other !== "string" || value === "" || other === "") continue
+        const pair = [{ field, value }, { field: second, value: other }] as const
+        if (areDifferent(items, ...pair)) return pair
       }
     }
   }
-  return yield* notObserved("no two fields select different records")
-})
+  return undefined
+}
+
+/** Whether one of these records has both values, and others have only one of them. */
+const areDifferent = (items: ReadonlyArray<unknown>, one: FieldValue, other: FieldValue): boolean => {
+  const found = items.map((
+    item
+  ) => [fieldOf(item, one.field) === one.value, fieldOf(item, other.field) === other.value])
+  return [[true, true], [true, false], [false, true]].every(([first, second]) =>
+    found.some((has) => has[0] === first && has[1] === second)
+  )
+}
 
 /** A default filter: the service leaves records out of the list, and returns them if a filter is given. */
 const hiddenRecords = (section: string): Fact => ({

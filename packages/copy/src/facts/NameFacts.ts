@@ -1,9 +1,10 @@
 /** Facts about the names of the invoice parameters, which the document does not show (§4.3). */
 import { Lists } from "@payments/core"
 import { Effect } from "effect"
-import { type Answer, type Ask, cursorOf, fieldOf, idsOf, itemsOf, notObserved, pageOf } from "./Ask.ts"
+import { type Answer, type Ask, cursorOf, fieldOf, idsOf, itemsOf, notObserved, pageOf, requirePage } from "./Ask.ts"
 import { type Fact, observed } from "./Fact.ts"
 import { valueOf, withAbsentValue } from "./FilterFacts.ts"
+import { areSame, largest } from "./Movement.ts"
 
 /** The names to try after the configured one, in this order. */
 const candidates: { readonly [Field in keyof Lists.InvoiceParameters]: ReadonlyArray<string> } = {
@@ -46,8 +47,9 @@ const testOf = Effect.fnUntraced(function*(ask: Ask, field: string) {
     const isSubset = itemsOf(found).length > 0 &&
       itemsOf(found).every((item) => Lists.matches(filter, fieldOf(item, field), value))
     if (!isSubset) return false
-    const none = yield* withAbsentValue(ask, field, (text) => request(name, text, "2"))
-    return none.page === undefined ? none.status >= 400 : itemsOf(none).length === 0
+    const none = yield* withAbsentValue(ask, field, (text) => request(name, text, "100"))
+    if (none.page === undefined ? none.status >= 400 : itemsOf(none).length === 0) return true
+    return yield* notObserved("the service does not select by a value that no record has")
   })
 })
 
@@ -63,13 +65,16 @@ const testOfCursor = Effect.fnUntraced(function*(ask: Ask, request: Request) {
   const first = yield* pageOf(ask, { limit: "2" })
   const cursor = cursorOf(first)
   if (typeof cursor !== "string") return yield* notObserved("the list has one page of 2")
-  const shown = new Set(idsOf(first))
+  const [start, shown] = [idsOf(first), new Set(idsOf(first))]
   const isOther = (answer: Answer) => itemsOf(answer).length > 0 && idsOf(answer).every((id) => !shown.has(id))
   return Effect.fnUntraced(function*(name: string) {
-    if (!isOther(yield* request(name, cursor, "2"))) return false
+    const answer = yield* request(name, cursor, "2")
+    if (!isOther(answer)) return false
     // In a list that changes, other records come without a cursor too.
-    const again = yield* pageOf(ask, { limit: "2" }, "send")
-    if (JSON.stringify(idsOf(again)) === JSON.stringify(idsOf(first))) return true
+    if (areSame(idsOf(yield* requirePage(ask.getAfter(answer, { limit: "2" }))), start)) return true
+    const whole = idsOf(yield* requirePage(ask.getAfter(answer, largest)))
+    const at = whole.indexOf(start[0])
+    if (at >= 0 && areSame(whole.slice(at, at + 4), [...start, ...idsOf(answer)])) return true
     return yield* notObserved("the list changed in between")
   })
 })

@@ -4,19 +4,26 @@ import { Effect, Option } from "effect"
 import {
   type Answer,
   type Ask,
+  type By,
+  cursorOf,
   fieldOf,
   fieldsOf,
   idsOf,
   itemsOf,
   notObserved,
+  type Observed,
   pageOf,
   pageOrRefusal,
   pageWithCursor,
-  whileUnchanged
+  requirePage
 } from "./Ask.ts"
 import { type Fact, observed } from "./Fact.ts"
+import { valueOf } from "./FilterFacts.ts"
+import { areFirst, areSame, largest, observeTwice } from "./Movement.ts"
+import { endOfList, sameCursor } from "./PageFacts.ts"
 
-export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
+/** `pages` is the most pages to read in search of the end of the list. */
+export const orderFacts = (list: Lists.AnyList, pages: number): ReadonlyArray<Fact> => [
   {
     name: "order",
     section: "§4.4",
@@ -35,138 +42,174 @@ export const orderFacts = (list: Lists.AnyList): ReadonlyArray<Fact> => [
           : Effect.succeed(observed(orders[0] ?? "no date", `${length} records`))
       })
   },
-  {
-    name: "page-size",
-    section: "§4.4",
-    question: "Do pages of other sizes give the same records?",
-    observe: (ask) =>
-      whileUnchanged(
-        ask,
-        { limit: "100", evident: ["the same records"] },
-        Effect.fnUntraced(function*(page) {
-          const ids = idsOf(page)
-          if (ids.length < leastRecords) return yield* notObserved(`fewer than ${leastRecords} records`)
-          const [seven, one] = [yield* pageOf(ask, { limit: "7" }), yield* pageOf(ask, { limit: "1" })]
-          const { cursor, page: first } = yield* pageWithCursor(ask, "2")
-          const twos = [...idsOf(first), ...idsOf(yield* pageOf(ask, { limit: "2", cursor }))]
-          for (const read of [idsOf(one), twos, idsOf(seven)]) {
-            if (read.length === 0) return yield* notObserved("smaller pages have too few records")
-            if (!areSame(read, ids.slice(0, read.length))) {
-              return observed("other records", "smaller pages give other records than limit 100")
-            }
-          }
-          return observed("the same records", "limits 1, 2, 7 and 100")
-        })
-      )
-  },
-  ...cursorFacts
+  pageSize,
+  cursorLimit,
+  cursorFilters,
+  cursorList,
+  sameCursor,
+  endOfList(pages)
 ]
 
-const cursorFacts: ReadonlyArray<Fact> = [
-  {
-    name: "cursor-limit",
-    section: "§4.4.2",
-    question: "What does a cursor give with another limit?",
-    observe: (ask) =>
-      whileUnchanged(
-        ask,
-        { limit: "7", evident: ["the next records", "the next 2 records", "the first page", "a refusal"] },
-        Effect.fnUntraced(function*(page) {
-          const cursor = yield* cursorAfterTwo(ask, page)
-          const answer = yield* pageOrRefusal(ask.get({ limit: "3", cursor }))
-          if (answer.page === undefined) {
-            yield* requireAccepted(ask, cursor)
-            return observed("a refusal", `status ${answer.status}`)
-          }
-          const [all, ids] = [idsOf(page), idsOf(answer)]
-          if (all.length < 5) return yield* notObserved("the list has fewer than 5 records")
-          if (areSame(ids, all.slice(2, 5))) return observed("the next records", "as many as the new limit")
-          if (areSame(ids, all.slice(2, 4))) return observed("the next 2 records", "as many as the first limit")
-          return areSame(ids, all.slice(0, 3))
-            ? observed("the first page", "the records of the first page")
-            : observed("other records", "not the next records")
+const pageSize: Fact = {
+  name: "page-size",
+  section: "§4.4",
+  question: "Do pages of other sizes give the same records?",
+  observe: (ask) =>
+    observeTwice(
+      ask,
+      Effect.fnUntraced(function*(by) {
+        if (itemsOf(yield* pageOf(ask, largest)).length < leastRecords) {
+          return yield* notObserved(`fewer than ${leastRecords} records`)
+        }
+        const usual = yield* pageOf(ask, {}, by)
+        const one = yield* pageOf(ask, { limit: "1" }, by)
+        const { cursor, page: two } = yield* pageWithCursor(ask, "2", by)
+        const next = yield* pageOrRefusal(ask[by]({ limit: "2", cursor }))
+        if (next.page === undefined) return undefined
+        const reads = [idsOf(usual), idsOf(one), [...idsOf(two), ...idsOf(next)]]
+        if (reads.some(({ length }) => length === 0)) return yield* notObserved("smaller pages have too few records")
+        const isSame = yield* areFirst(ask, [usual, one, two, next], reads.map((ids) => ({ ids, are: "some" })))
+        if (isSame === undefined) return undefined
+        return isSame
+          ? observed("the same records", "limits 1, 2 and 100, and no limit")
+          : observed("other records", "smaller pages give other records than limit 100")
+      })
+    )
+}
+
+const cursorLimit: Fact = {
+  name: "cursor-limit",
+  section: "§4.4.2",
+  question: "What does a cursor give with another limit?",
+  observe: (ask) =>
+    observeTwice(
+      ask,
+      Effect.fnUntraced(function*(by) {
+        if (itemsOf(yield* pageOf(ask, largest)).length < 5) {
+          return yield* notObserved("the list has fewer than 5 records")
+        }
+        const { cursor, page: two } = yield* pageWithCursor(ask, "2", by)
+        const answer = yield* pageOrRefusal(ask[by]({ limit: "3", cursor }))
+        if (answer.page === undefined) return yield* refusalOf({ ask, answer, cursor, limit: "2" })
+        return yield* placeOf(ask, two, answer, (ids, next) => {
+          // Before the end of the page, both limits can give the same records.
+          if (next.length < 3) return undefined
+          if (areSame(ids, next.slice(0, 3))) return observed("the next records", "as many as the new limit")
+          return areSame(ids, next.slice(0, 2))
+            ? observed("the next 2 records", "as many as the first limit")
+            : undefined
         })
-      )
-  },
-  {
-    name: "cursor-filters",
-    section: "§4.4.2",
-    question: "What does a cursor give with another filter?",
-    observe: (ask) =>
-      whileUnchanged(
-        ask,
-        { limit: "7", evident: ["a refusal", "the next page, without the filter", "the first page"] },
-        Effect.fnUntraced(function*(page) {
-          const [field, value] = yield* otherFilter(ask, page)
-          const cursor = yield* cursorAfterTwo(ask, page)
-          const answer = yield* pageOrRefusal(ask.get({ limit: "2", cursor, [field]: value }))
-          if (answer.page === undefined) {
-            // The service may refuse the value, if the last record with it is gone.
-            yield* pageOf(ask, { limit: "2", [field]: value }, "send")
-            yield* requireAccepted(ask, cursor)
-            return observed("a refusal", `status ${answer.status}`)
-          }
-          const [all, ids] = [idsOf(page), idsOf(answer)]
-          if (areSame(ids, all.slice(2, 4))) {
-            return observed("the next page, without the filter", "the records that the cursor gives alone")
-          }
-          if (areSame(ids, all.slice(0, 2))) return observed("the first page", "the records of the first page")
-          const matching = itemsOf(answer).filter((item) => String(fieldOf(item, field)).startsWith(value)).length
-          return matching > 0 && matching === ids.length
-            ? observed("filtered records", "only records that match the filter")
-            : observed("other records", "other records")
-        })
-      )
-  },
-  {
-    name: "cursor-list",
-    section: "§4.4.4",
-    question: "What does a cursor of another list give?",
-    observe: (ask) =>
-      whileUnchanged(
-        ask,
-        { limit: "2", evident: ["the first page", "a refusal"] },
-        Effect.fnUntraced(function*(first) {
-          if (ask.other === undefined) return yield* notObserved("no other list is read")
-          const { cursor } = yield* pageWithCursor(ask.other, "2")
-          const answer = yield* pageOrRefusal(ask.get({ limit: "2", cursor }))
-          if (answer.page === undefined) {
-            yield* requireAccepted(ask.other, cursor)
-            return observed("a refusal", `status ${answer.status}`)
-          }
-          return areSame(idsOf(answer), idsOf(first))
-            ? observed("the first page", "the records of the first page")
-            : observed("other records", "other records than those of the first page")
-        })
-      )
-  }
-]
+      })
+    )
+}
+
+const cursorFilters: Fact = {
+  name: "cursor-filters",
+  section: "§4.4.2",
+  question: "What does a cursor give with another filter?",
+  observe: (ask) =>
+    observeTwice(
+      ask,
+      Effect.fnUntraced(function*(by) {
+        const [field, value] = yield* otherFilter(ask, by)
+        const { cursor, page: two } = yield* pageWithCursor(ask, "2", by)
+        const answer = yield* pageOrRefusal(ask[by]({ limit: "2", cursor, [field]: value }))
+        // A service may refuse or ignore the value once the last record with it is gone.
+        const filtered = yield* requirePage(ask.getAfter(answer, { [field]: value, limit: "100" }))
+        const before = idsOf(ask.last(largest, answer) ?? answer)
+        const hadValue = itemsOf(filtered).filter((item) => fieldOf(item, field) === value)
+        if (!hadValue.some((item) => before.includes(fieldOf(item, "id")))) return undefined
+        if (answer.page === undefined) return yield* refusalOf({ ask, answer, cursor, limit: "2" })
+        const found = itemsOf(answer)
+        if (found.length > 0 && found.every((item) => String(fieldOf(item, field)).startsWith(value))) {
+          return observed("filtered records", "only records that match the filter")
+        }
+        return yield* placeOf(ask, two, answer, (ids, next) =>
+          areSame(ids, next.slice(0, 2))
+            ? observed("the next page, without the filter", "the records that the cursor gives alone")
+            : undefined)
+      })
+    )
+}
+
+const cursorList: Fact = {
+  name: "cursor-list",
+  section: "§4.4.4",
+  question: "What does a cursor of another list give?",
+  observe: (ask) =>
+    observeTwice(
+      ask,
+      Effect.fnUntraced(function*(by) {
+        const { other } = ask
+        if (other === undefined) return yield* notObserved("no other list is read")
+        yield* pageOf(ask, largest)
+        const limit = typeof cursorOf(yield* pageOf(other, largest)) === "string" ? largest.limit : "2"
+        const { cursor } = yield* pageWithCursor(other, limit, by)
+        const answer = yield* pageOrRefusal(ask[by]({ limit, cursor }))
+        if (answer.page === undefined) return yield* refusalOf({ ask: other, answer, cursor, limit })
+        const isFirst = yield* areFirst(ask, [answer], [
+          { ids: idsOf(answer), are: limit === largest.limit ? "all" : "some" }
+        ])
+        if (isFirst === undefined) return undefined
+        return isFirst
+          ? observed("the first page", "the records of the first page")
+          : observed("other records", "other records than those of the first page")
+      })
+    )
+}
 
 /** Fewer records can be in an order by chance. */
 const leastRecords = 20
 
-/** Returns a cursor that was issued after the first two records of this page. */
-const cursorAfterTwo = Effect.fnUntraced(function*(ask: Ask, page: Answer) {
-  const { cursor, page: first } = yield* pageWithCursor(ask, "2")
-  if (!areSame(idsOf(first), idsOf(page).slice(0, 2))) return yield* notObserved("the list changed in between")
-  return cursor
+/**
+ * Returns that a cursor is refused, if it is accepted afterwards as it was issued. Otherwise it has expired, or may be used
+ * once only.
+ */
+const refusalOf = Effect.fnUntraced(function*({ answer, ask, cursor, limit }: {
+  readonly ask: Ask
+  readonly answer: Answer
+  readonly cursor: string
+  readonly limit: string
+}) {
+  const own = yield* ask.getAfter(answer, { limit, cursor })
+  return own.page === undefined ? undefined : observed("a refusal", `status ${answer.status}`)
 })
 
-/** Fails if the cursor is refused in its own list too: it has expired, or may be used once only. */
-const requireAccepted = (ask: Ask, cursor: string) => pageOf(ask, { limit: "2", cursor }, "send")
+/**
+ * Judges the answer to a cursor that was issued after the two records of a page, by the records that follow those two.
+ * Undefined if a change of the list could explain the answer.
+ */
+const placeOf = Effect.fnUntraced(function*(
+  ask: Ask,
+  two: Answer,
+  answer: Answer,
+  judge: (ids: ReadonlyArray<unknown>, next: ReadonlyArray<unknown>) => Observed | undefined
+) {
+  const [ids, start] = [idsOf(answer), idsOf(two)]
+  const nextIn = (whole: ReadonlyArray<unknown>) => {
+    const at = whole.indexOf(start[0])
+    return at >= 0 && areSame(whole.slice(at, at + 2), start) ? whole.slice(at + 2) : undefined
+  }
+  const before = idsOf(ask.last(largest, answer) ?? answer)
+  const atOnce = judge(ids, nextIn(before) ?? [])
+  if (atOnce !== undefined) return atOnce
+  const after = idsOf(yield* requirePage(ask.getAfter(answer, largest)))
+  const later = judge(ids, nextIn(after) ?? [])
+  // If records appear before the two, a cursor can lead back to them.
+  if (later !== undefined || !areSame(after.slice(0, 2), start)) return later
+  if (areSame(ids, after.slice(0, ids.length))) return observed("the first page", "the records of the first page")
+  return areSame(before, after) ? observed("other records", "not the next records") : undefined
+})
 
-const areSame = (one: ReadonlyArray<unknown>, other: ReadonlyArray<unknown>): boolean =>
-  JSON.stringify(one) === JSON.stringify(other)
-
-/** Returns a filter that none of these records matches, with a value of another record. */
-const otherFilter = Effect.fnUntraced(function*(ask: Ask, page: Answer) {
-  const records = itemsOf(yield* pageOf(ask, { limit: "100" }))
+/** Returns a filter that none of the first records matches, with a value of another record. */
+const otherFilter = Effect.fnUntraced(function*(ask: Ask, by: By) {
+  const first = yield* pageOf(ask, largest)
+  const start = itemsOf(by === "get" ? first : ask.last(largest) ?? first).slice(0, 4)
   for (const [field, { type }] of Object.entries<Lists.Filter>(ask.list.filters)) {
-    const shown = new Set(itemsOf(page).map((item) => fieldOf(item, field)))
-    const value = records.map((item) => fieldOf(item, field)).find((text) =>
-      typeof text === "string" && text !== "" && !shown.has(text)
-    )
-    if (type === "text" && typeof value === "string") return [field, value] as const
+    const value = type === "text" ? yield* Effect.option(valueOf(ask, field, by)) : Option.none()
+    if (Option.isSome(value) && !start.some((item) => fieldOf(item, field) === value.value)) {
+      return [field, value.value] as const
+    }
   }
   return yield* notObserved("no filter has a value that is missing on the first two pages")
 })

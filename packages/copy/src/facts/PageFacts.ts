@@ -1,22 +1,24 @@
 /** Facts about the size of pages (§8), about `count` (§2.5), and about what leads from one page to the next (§4.4). */
 import type { Lists } from "@payments/core"
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
 import {
   type Ask,
+  type By,
   cursorOf,
-  fieldsOf,
   idsOf,
   itemsOf,
   notObserved,
   pageOf,
   pageOrRefusal,
   pageWithCursor,
-  whileUnchanged
+  requirePage
 } from "./Ask.ts"
 import { type Fact, observed, records, type Rule, rule } from "./Fact.ts"
+import { valueOf } from "./FilterFacts.ts"
+import { areFirst, areSame, largest, lastOf, observeTwice } from "./Movement.ts"
 
-/** Facts about the pages of a list. `pages` is the most pages to read in search of its end. */
-export const pageFacts = ({ limits }: Lists.AnyList, pages: number): ReadonlyArray<Fact> => [
+/** Facts about the pages of a list. */
+export const pageFacts = ({ limits }: Lists.AnyList): ReadonlyArray<Fact> => [
   {
     name: "first-page",
     section: "§4.4.1",
@@ -25,12 +27,10 @@ export const pageFacts = ({ limits }: Lists.AnyList, pages: number): ReadonlyArr
     observe: (ask) =>
       Effect.map(
         ask.get({}),
-        ({ page, status }) => observed(page === undefined ? "no page" : "a page", `status ${status}`)
+        (answer) => observed(answer.page === undefined ? "no page" : "a page", `status ${answer.status}`)
       )
   },
   nextPage,
-  endOfList(pages),
-  sameCursor,
   {
     name: "limit-1",
     section: "§8",
@@ -136,24 +136,29 @@ const nextPage: Fact = {
   question: "What does a cursor give, sent with the same limit?",
   rule: rule("a string cursor, sent with the same limit, gives the next page", "other records"),
   observe: (ask) =>
-    whileUnchanged(
+    observeTwice(
       ask,
-      { limit: "2", evident: ["other records", "refused"] },
-      Effect.fnUntraced(function*(page) {
-        const { cursor } = yield* pageWithCursor(ask, "2")
-        const shared = yield* pageOrRefusal(ask.get({ limit: "2", cursor }))
-        const second = shared.page === undefined ? yield* afterFreshPage(ask) : shared
-        if (second.page === undefined) return observed("refused", `status ${second.status}`)
-        const before = new Set(idsOf(page))
+      Effect.fnUntraced(function*(by) {
+        const { cursor, page: first } = yield* pageWithCursor(ask, "2", by)
+        const second = yield* pageOrRefusal(ask[by]({ limit: "2", cursor }))
+        // An older cursor may have expired.
+        if (second.page === undefined) {
+          return by === "get"
+            ? undefined
+            : observed("refused", `status ${second.status}`)
+        }
+        const before = new Set(idsOf(first))
         const repeats = idsOf(second).filter((id) => before.has(id)).length
-        return repeats === 0
-          ? observed("other records", "other records")
-          : observed("repeated records", `${records(repeats)} of the previous page`)
+        if (repeats === 0) return observed("other records", "other records")
+        return areSame(idsOf(yield* requirePage(ask.getAfter(second, { limit: "2" }))), idsOf(first))
+          ? observed("repeated records", `${records(repeats)} of the previous page`)
+          : undefined
       })
     )
 }
 
-const endOfList = (pages: number): Fact => ({
+/** The answers of other facts to filters are shared, so it is observed after them. */
+export const endOfList = (pages: number): Fact => ({
   name: "end-of-list",
   section: "§4.4.3",
   question: "What ends the list?",
@@ -170,87 +175,104 @@ const endOfList = (pages: number): Fact => ({
       seen.add(next)
       cursor = next
     }
-    const [field] = Object.keys(ask.list.filters)
-    const [value] = field === undefined ? [] : fieldsOf(yield* pageOf(ask, { limit: "100" }), field)
-    if (field !== undefined && value !== undefined) {
-      const filtered = yield* pageOf(ask, { [field]: value, limit: "100" })
-      if (cursorOf(filtered) === null) return observed("a null cursor", `after one page, filtered by ${field}`)
+    for (const field of Object.keys(ask.list.filters)) {
+      const value = yield* Effect.option(valueOf(ask, field))
+      const filtered = Option.isNone(value) ? undefined : yield* ask.get({ [field]: value.value, limit: "100" })
+      if (filtered?.page !== undefined && cursorOf(filtered) === null) {
+        return observed("a null cursor", `after one page, filtered by ${field}`)
+      }
     }
     return yield* notObserved(`the list has more pages than the ${pages} that were read`)
   })
 })
 
-const sameCursor: Fact = {
+/** The answers of other facts to the same cursor are shared, so it is observed after them. */
+export const sameCursor: Fact = {
   name: "same-cursor",
   section: "§4.4.4",
   question: "Is an unchanged cursor accepted a second time?",
   rule: rule("an unchanged cursor is accepted, also a second time", "accepted"),
-  observe: Effect.fnUntraced(function*(ask) {
-    const { cursor } = yield* pageWithCursor(ask, "2")
-    const once = yield* pageOrRefusal(ask.get({ limit: "2", cursor }))
-    const again = yield* pageOrRefusal(ask.get({ limit: "2", cursor }, { isSecond: true }))
-    if (once.page === undefined || again.page === undefined) {
-      // An older cursor may have expired.
-      const fresh = yield* cursorOfFreshPage(ask)
-      for (let time = 1; time <= 2; time++) {
-        const { page, status } = yield* pageOrRefusal(ask.send({ limit: "2", cursor: fresh }))
-        if (page === undefined) return observed("refused", `status ${status}`)
-      }
-      return yield* notObserved("the cursor was no longer accepted")
-    }
-    if (JSON.stringify(idsOf(once)) !== JSON.stringify(idsOf(again))) {
-      return yield* notObserved("two answers differ; the list may have changed in between")
-    }
-    const encoded = encodeURIComponent(cursor) !== cursor
-    return observed(
-      "accepted",
-      `the same page twice; the cursor has ${encoded ? "characters" : "no character"} to percent-encode`
+  observe: (ask) =>
+    observeTwice(
+      ask,
+      Effect.fnUntraced(function*(by) {
+        const { cursor } = yield* pageWithCursor(ask, "2", by)
+        const once = yield* pageOrRefusal(ask[by]({ limit: "2", cursor }))
+        const again = yield* pageOrRefusal(ask.getAfter(once, { limit: "2", cursor }))
+        const refused = [once, again].find((answer) => answer.page === undefined)
+        // An older cursor may have expired.
+        if (refused !== undefined) return by === "get" ? undefined : observed("refused", `status ${refused.status}`)
+        if (!areSame(idsOf(once), idsOf(again)) && !(yield* isLargestAccepted(ask, by))) return undefined
+        const encoded = encodeURIComponent(cursor) !== cursor
+        return observed(
+          "accepted",
+          `the same page twice; the cursor has ${encoded ? "characters" : "no character"} to percent-encode`
+        )
+      })
     )
-  })
 }
 
-const cursorOfFreshPage = Effect.fnUntraced(function*(ask: Ask) {
-  const cursor = cursorOf(yield* pageOf(ask, { limit: "2" }, "send"))
-  return typeof cursor === "string" ? cursor : yield* notObserved("the list has one page of 2")
+/** In a list that changes, a large page still shows that a cursor leads to the same place twice. */
+const isLargestAccepted = Effect.fnUntraced(function*(ask: Ask, by: By) {
+  const cursor = cursorOf(yield* pageOf(ask, largest))
+  if (typeof cursor !== "string") return false
+  const once = yield* ask[by]({ ...largest, cursor })
+  const ids = new Set(idsOf(yield* ask.getAfter(once, { ...largest, cursor })))
+  return idsOf(once).filter((id) => ids.has(id)).length * 2 > Math.max(itemsOf(once).length, ids.size)
 })
 
-/** An older cursor may have expired. */
-const afterFreshPage = (ask: Ask) =>
-  Effect.flatMap(cursorOfFreshPage(ask), (cursor) => pageOrRefusal(ask.send({ limit: "2", cursor })))
-
-/** Two pages show what it counts: only one of the answers fits both. */
+/** Three pages show what it counts: only one of the answers fits all. */
 const meaningOfCount: Fact = {
   name: "count",
   section: "§2.5",
   question: "What does `count` count?",
   observe: (ask) =>
-    whileUnchanged(
+    observeTwice(
       ask,
-      { limit: "2", evident: ["the page", "no integer"] },
-      Effect.fnUntraced(function*(first) {
-        const { cursor } = yield* pageWithCursor(ask, "2")
-        const second = yield* pageOf(ask, { limit: "2", cursor })
-        if (cursorOf(second) === null) return yield* notObserved("the list has two pages of 2")
-        const [one, two] = [countIn(first), countIn(second)]
-        if (one === undefined || two === undefined) return observed("no integer", "a page without an integer")
-        const [before, after] = [itemsOf(first).length, itemsOf(second).length]
-        const seven = yield* pageOf(ask, { limit: "7" })
-        const ofSeven = countIn(seven)
-        const answers = [
-          ["the page", one === before && two === after],
-          ["the list", one === two && one > before + after],
-          // The page of 7 tells the records that follow from those that follow and the page.
-          ["what follows the page", one - two === after && ofSeven === one + before - itemsOf(seven).length],
-          ["the page and what follows", one - two === before && ofSeven === one]
-        ] as const
-        const [answer] = answers.find(([, fits]) => fits) ?? []
-        if (answer === undefined) return yield* notObserved("it fits no explanation; the list may have changed")
-        // In a list that changes, other explanations can fit by chance.
-        const again = answer === "the page" ? second : yield* ask.get({ limit: "2", cursor }, { isSecond: true })
-        if (countIn(again) !== two) return yield* notObserved("the list changed in between")
-        return observed(answer, `${one} for ${records(before)}, then ${two} for ${records(after)}`)
+      Effect.fnUntraced(function*(by) {
+        const all = yield* requirePage(by === "get" ? ask.get(largest) : ask.getRecent(largest))
+        const { cursor, page: two } = yield* pageWithCursor(ask, "2", by)
+        const afterAll = cursorOf(all)
+        const isFar = typeof afterAll === "string"
+        const next = yield* pageOf(ask, isFar ? { ...largest, cursor: afterAll } : { limit: "2", cursor }, by)
+        if (!isFar && cursorOf(next) === null) return yield* notObserved("the list has two pages of 2")
+        const answers = [two, all, next] as const
+        const counts = answers.flatMap((answer) => countIn(answer) ?? [])
+        if (counts.length < answers.length) return observed("no integer", "a page without an integer")
+        const lengths = answers.map((answer) => itemsOf(answer).length)
+        const seen = counts.map((count, index) => `${count} for ${records(lengths[index] ?? 0)}`).join(", then ")
+        if (areSame(counts, lengths)) return observed("the page", seen)
+        // A page of 100 lies between what the counts mean. In a list that changes, they need not fit exactly.
+        const tolerance = isFar ? itemsOf(all).length / 4 : 0
+        const again = yield* requirePage(ask.getAfter(lastOf(answers), largest))
+        const change = Math.abs((countIn(again) ?? Number.NaN) - (countIn(all) ?? 0))
+        const meaning = meaningOf({ counts, lengths, skipped: itemsOf(isFar ? all : two).length, tolerance })
+        return change <= tolerance && meaning !== undefined ? observed(meaning, seen) : undefined
       })
     )
+}
+
+/** Returns the only meaning by which the list has the same length on all pages. `skipped` records precede the last page. */
+const meaningOf = ({ counts, lengths, skipped, tolerance }: {
+  readonly counts: ReadonlyArray<number>
+  readonly lengths: ReadonlyArray<number>
+  readonly skipped: number
+  readonly tolerance: number
+}): string | undefined => {
+  const before = [0, 0, skipped]
+  const totals = {
+    "the list": counts,
+    "what follows the page": counts.map((count, index) => count + (before[index] ?? 0) + (lengths[index] ?? 0)),
+    "the page and what follows": counts.map((count, index) => count + (before[index] ?? 0))
+  }
+  const spreads = Object.entries(totals).map(([meaning, found]) => ({
+    meaning,
+    spread: Math.max(...found) - Math.min(...found)
+  }))
+  const [best, other] = spreads.toSorted((a, b) => a.spread - b.spread)
+  return best !== undefined && other !== undefined && best.spread <= tolerance && other.spread > 2 * tolerance
+    ? best.meaning
+    : undefined
 }
 
 const unknownParameter: Fact = {
@@ -258,19 +280,19 @@ const unknownParameter: Fact = {
   section: "§4",
   question: "Is a parameter that the document does not name refused or ignored?",
   observe: (ask) =>
-    whileUnchanged(
+    observeTwice(
       ask,
-      { limit: "2", evident: ["ignored", "refused"] },
-      (page) =>
-        Effect.flatMap(pageOrRefusal(ask.get({ limit: "2", noSuchParameter: "1" })), (answer) => {
-          if (answer.page === undefined) return Effect.succeed(observed("refused", `status ${answer.status}`))
-          if (itemsOf(page).length === 0) return Effect.fail(notObserved("the list is empty"))
-          return Effect.succeed(
-            JSON.stringify(idsOf(answer)) === JSON.stringify(idsOf(page))
-              ? observed("ignored", "the same records as without it")
-              : observed("obeyed", "other records than without it")
-          )
-        })
+      Effect.fnUntraced(function*(by) {
+        const whole = yield* pageOf(ask, largest)
+        if (itemsOf(whole).length === 0) return yield* notObserved("the list is empty")
+        const answer = yield* pageOrRefusal(ask[by]({ ...largest, noSuchParameter: "1" }))
+        if (answer.page === undefined) return observed("refused", `status ${answer.status}`)
+        const isIgnored = yield* areFirst(ask, [answer], [{ ids: idsOf(answer), are: "all" }])
+        if (isIgnored === undefined) return undefined
+        return isIgnored
+          ? observed("ignored", "the same records as without it")
+          : observed("obeyed", "other records than without it")
+      })
     )
 }
 

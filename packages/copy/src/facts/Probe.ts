@@ -7,7 +7,7 @@ import { DateTime, Duration, Effect, type FileSystem, type Path, Ref } from "eff
 import { HttpClient } from "effect/http"
 import { type Acceptance, add, type Evidence, isContradicted, judge, type Judgement } from "../port/Judgement.ts"
 import type { SinkError } from "../port/Sink.ts"
-import { type Ask, makeAsk, notObserved } from "./Ask.ts"
+import { type Ask, makeAsk, mustWait, notObserved } from "./Ask.ts"
 import { exportFacts } from "./ExportFacts.ts"
 import type { Fact } from "./Fact.ts"
 import { evidenceIn, type Evidences, type FactsFileError } from "./FactsFile.ts"
@@ -74,46 +74,80 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
     Ref.modify(spent, (requests) => mustStop ? [false, requests] : [requests < budget, Math.min(requests + 1, budget)]),
     (isLeft) => isLeft ? Effect.void : Effect.fail(notObserved(noneLeft))
   )
-  /** The facts of one round share their requests. */
-  const subjects = () => {
-    const asks = Lists.all.map((list) => makeAsk({ client, config, list, pause, take }))
-    return asks.flatMap((ask, index) =>
-      factsOf(ask.list, pagesToEnd).map((fact): Subject => ({ ask: { ...ask, other: asks.at(index - 1) }, fact }))
-    )
-  }
   const costs = new Map<string, number>()
-  // Observe every fact once before any fact a second time, so that the observations of a fact lie apart. Begin with those that
-  // were observed, and of these with the cheapest: what is left when the requests are used up is the least likely to be decided.
+  /** Observes a fact. Returns whether it waits for a later answer, which other facts may need too. */
+  const observe = Effect.fnUntraced(function*({ fact }: Subject, ask: Ask) {
+    const now = yield* DateTime.now
+    const { label } = ask.list
+    const name = `${label} ${fact.name}`
+    const spentBefore = yield* Ref.get(spent)
+    let isWaiting = false
+    const change = yield* fact.observe(ask).pipe(
+      Effect.match({
+        onFailure: (failure): ((evidence: Evidence) => Evidence) | undefined => {
+          mustStop ||= failure.mustStop === true
+          isWaiting = failure.reason === mustWait
+          return isWaiting || failure.reason === noneLeft
+            ? undefined
+            : (evidence) => ({ ...evidence, problem: failure.reason })
+        },
+        onSuccess: ({ answer, seen }) => (evidence: Evidence) =>
+          add(evidence, { answer, seen, at: DateTime.formatIso(now) })
+      })
+    )
+    const isFirst = ask.ifUnclear === "wait"
+    costs.set(name, (isFirst ? 0 : costs.get(name) ?? 0) + (yield* Ref.get(spent)) - spentBefore)
+    // Without further requests, some facts can still be observed from the answers to those before.
+    if (change === undefined) return isWaiting
+    const changed = (evidence: (name: string) => Evidence) => new Map([[fact.name, change(evidence(fact.name))]])
+    yield* Effect.uninterruptible(store.change(ask.list, changed))
+    facts = yield* store.read
+    yield* onObserved(knownFacts(facts))
+    return false
+  })
+  // Observe every fact once before any fact a second time, so that the observations of a fact lie apart.
   for (let round = 1; round <= triesOfOneRun; round++) {
-    const rankOf = ({ ask: { list: { label } }, fact: { name } }: Subject) =>
-      (evidenceIn(facts, label, name).problem === undefined ? 0 : budget) + (costs.get(`${label} ${name}`) ?? 0)
-    for (const { ask, fact } of subjects().toSorted((one, other) => rankOf(one) - rankOf(other))) {
-      const now = yield* DateTime.now
-      const { label } = ask.list
-      const before = evidenceIn(facts, label, fact.name)
-      if (judge(before).degree === "certain" && (round > 1 || isRecent(before, now))) continue
-      const spentBefore = yield* Ref.get(spent)
-      const change = yield* fact.observe(ask).pipe(
-        Effect.match({
-          onFailure: (failure): ((evidence: Evidence) => Evidence) | undefined => {
-            mustStop ||= failure.mustStop === true
-            return failure.reason === noneLeft ? undefined : (evidence) => ({ ...evidence, problem: failure.reason })
-          },
-          onSuccess: ({ answer, seen }) => (evidence: Evidence) =>
-            add(evidence, { answer, seen, at: DateTime.formatIso(now) })
-        })
+    const now = yield* DateTime.now
+    // The facts of one round share their requests.
+    const asks = Lists.all.map((list) => makeAsk({ client, config, list, pause, take }))
+    for (const group of groupsOf(asks, facts, costs, round === 1 ? now : undefined)) {
+      const waiting = yield* Effect.filter(
+        group,
+        (subject) => observe(subject, { ...subject.ask.waiting, other: subject.other?.waiting })
       )
-      costs.set(`${label} ${fact.name}`, (yield* Ref.get(spent)) - spentBefore)
-      // Without further requests, some facts can still be observed from the answers to those before.
-      if (change === undefined) continue
-      const changed = (evidence: (name: string) => Evidence) => new Map([[fact.name, change(evidence(fact.name))]])
-      yield* Effect.uninterruptible(store.change(ask.list, changed))
-      facts = yield* store.read
-      yield* onObserved(knownFacts(facts))
+      // The first round saves the requests that it takes to observe a fact while the list changes.
+      const ifUnclear = round === 1 ? "fail" : "send"
+      for (const subject of waiting) yield* observe(subject, { ...subject.ask, ifUnclear, other: subject.other })
     }
   }
   return { facts: knownFacts(facts), requests: yield* Ref.get(spent), costs }
 }, Effect.scoped)
+
+/**
+ * Returns the facts to observe, in groups of one list. They begin with those that were observed for few requests: what is left
+ * when the requests are used up is the least likely to be decided. With a time, certain facts are observed again if their
+ * last observation is older than a day.
+ */
+const groupsOf = (
+  asks: ReadonlyArray<Ask>,
+  facts: Evidences,
+  costs: ReadonlyMap<string, number>,
+  now: DateTime.Utc | undefined
+): ReadonlyArray<ReadonlyArray<Subject>> => {
+  const open = asks.map((ask, index) =>
+    factsOf(ask.list, pagesToEnd).flatMap((fact) => {
+      const evidence = evidenceIn(facts, ask.list.label, fact.name)
+      if (judge(evidence).degree === "certain" && (now === undefined || isRecent(evidence, now))) return []
+      const isCheap = (costs.get(`${ask.list.label} ${fact.name}`) ?? 0) <= fewRequests
+      const rank = evidence.problem !== undefined ? 3 : isCheap ? 1 : 2
+      return [{ ask, other: asks[(index + 1) % asks.length], fact, rank }]
+    })
+  )
+  return [1, 2, 3].flatMap((rank) => open.map((all) => all.filter((subject) => subject.rank === rank)))
+}
+
+/** A fact that took more is observed after the others. */
+const fewRequests = 2
 
 /** After this time, a run observes a certain fact again. */
 const recent = Duration.days(1)
@@ -121,8 +155,10 @@ const recent = Duration.days(1)
 const isRecent = ({ observations }: Evidence, now: DateTime.Utc): boolean =>
   Date.parse(observations.at(-1)?.at ?? "") > DateTime.toEpochMillis(now) - Duration.toMillis(recent)
 
+/** A fact to observe. The next list is the other one. */
 interface Subject {
   readonly ask: Ask
+  readonly other: Ask | undefined
   readonly fact: Fact
 }
 

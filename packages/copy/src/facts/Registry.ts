@@ -10,8 +10,8 @@ import { transportFacts } from "./TransportFacts.ts"
 
 /** `pages` is the most pages to read in search of the end of the list. */
 export const factsOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Fact> => [
-  ...pageFacts(list, pages),
-  ...orderFacts(list),
+  ...pageFacts(list),
+  ...orderFacts(list, pages),
   ...keyFacts(list),
   ...filterFacts(list),
   ...nameFacts(list),

@@ -51,13 +51,16 @@ const facts: ReadonlyArray<Fact> = [
     section: "§4",
     question: "Is an unchanged page answered without its body?",
     observe: Effect.fnUntraced(function*(ask) {
-      const { headers: { etag } } = yield* pageOf(ask, { limit: "2" })
+      let etag = (yield* pageOf(ask, { limit: "2" })).headers["etag"]
       if (etag === undefined) return observed("no ETag", "the headers of a page")
-      const answer = yield* ask.get({ limit: "2" }, { headers: { "if-none-match": etag } })
-      if (answer.status === 304) return observed("304", "status 304 to the same ETag")
-      return answer.headers["etag"] === etag
-        ? observed("no", `status ${answer.status} to the same ETag`)
-        : yield* notObserved("the page changed in between")
+      for (let time = 1; time <= 3; time++) {
+        const answer: Answer = yield* ask.get({ limit: "2" }, { headers: { "if-none-match": etag } })
+        if (answer.status === 304) return observed("304", "status 304 to the same ETag")
+        if (answer.headers["etag"] === etag) return observed("no", `status ${answer.status} to the same ETag`)
+        // The page has changed since its ETag was read, so the newer one is sent.
+        etag = answer.headers["etag"] ?? etag
+      }
+      return yield* notObserved("the page changed in between")
     })
   },
   {
