@@ -13,13 +13,15 @@ export type Truth = { readonly [fact: string]: ReadonlyArray<string> }
 const unjudged = new Set(["two-filters", "cursor-filters"])
 
 /** Whether requests can decide the fact. The values of a sandbox do not always have a beginning of their own. */
-export const canBeDecided = (truth: HiddenRules["truth"], list: Lists.AnyList, fact: string): boolean =>
-  truth(list)[fact] !== undefined && !fact.startsWith("prefix-")
+export const canBeDecided = ({ isDecidable, truth }: HiddenRules, list: Lists.AnyList, fact: string): boolean =>
+  (truth(list)[fact] ?? []).length > 0 && !fact.startsWith("prefix-") && isDecidable(list, fact)
 
 /** A service, and the truth about its lists. */
 export interface HiddenRules {
   readonly options: SandboxOptions
   readonly truth: (list: Lists.AnyList) => Truth
+  /** False if the service does not show the truth. */
+  readonly isDecidable: (list: Lists.AnyList, fact: string) => boolean
 }
 
 /** Whether an answer is right. Undefined if there is no truth to compare it with. */
@@ -30,8 +32,9 @@ export const isRight = (
   answer: string | undefined
 ): boolean | undefined => truth(list)[fact]?.includes(answer ?? "") ?? (unjudged.has(fact) ? undefined : false)
 
-export const drawRules = (dice: Dice, disturbance: Disturbance): HiddenRules => {
-  const rules = draw(dice)
+/** With `oddities`, a service also has rules that few services have, and that no option of a sandbox repeats. */
+export const drawRules = (dice: Dice, disturbance: Disturbance, { oddities = false } = {}): HiddenRules => {
+  const rules = { ...draw(dice), odd: oddities ? drawOddities(dice) : {} }
   return {
     options: optionsOf(rules, disturbance),
     truth: (list) => ({
@@ -39,12 +42,14 @@ export const drawRules = (dice: Dice, disturbance: Disturbance): HiddenRules => 
       ...cursorTruth(rules, list, disturbance),
       ...filterTruth(rules, list),
       ...(list.name === "payinSources" ? {} : transportTruth(rules)),
-      ...(list.name === "invoices" ? { "name-limit": ["limit"], "name-cursor": ["cursor"] } : {})
-    })
+      ...(list.name === "invoices" ? { "name-limit": ["limit"], "name-cursor": ["cursor"] } : {}),
+      ...oddTruth(rules, list, disturbance)
+    }),
+    isDecidable: (list, fact) => isShown(rules, list, fact, disturbance)
   }
 }
 
-type Rules = ReturnType<typeof draw>
+type Rules = ReturnType<typeof draw> & { readonly odd: Partial<ReturnType<typeof drawOddities>> }
 
 const draw = (dice: Dice) => ({
   seed: dice.below(1_000_000),
@@ -80,6 +85,27 @@ const draw = (dice: Dice) => ({
   }
 })
 
+const listNames = ["payoutRequests", "payinSources", "invoices"] as const
+
+/** Each has a share of the services. */
+const drawOddities = (dice: Dice) => ({
+  /** What is done with a limit over it. */
+  largestLimit: dice.chance(0.3) ? dice.pick([50, 200, 500] as const) : undefined,
+  defaultLimit: dice.chance(0.3) ? dice.pick([10, 50, 100] as const) : undefined,
+  hasHidden: dice.chance(0.1),
+  /** A parameter of invoices with another name. */
+  renamed: dice.chance(0.15) ? dice.pick(["limit", "cursor"] as const) : undefined,
+  /** Records on some pages, however many follow. */
+  shortPage: dice.chance(0.1) ? dice.pick([3, 30] as const) : undefined,
+  /** A list with few records, and how many. */
+  small: dice.chance(0.15) ? { name: dice.pick(listNames), records: dice.pick([0, 1] as const) } : undefined,
+  /** What `count` is. */
+  count: dice.chance(0.15) ? dice.pick(["absent", "seven"] as const) : undefined,
+  endCursor: dice.chance(0.2) ? dice.pick(["empty", "absent"] as const) : undefined,
+  cursorUse: dice.chance(0.1) ? "once" as const : undefined,
+  hasHtml: dice.chance(0.15)
+})
+
 const otherNames = { contract: "contractId", settlementDate: "settlement_date", reference: "invoiceReference" } as const
 
 const rates = { appearPerHour: 600, changePerHour: 600, vanishPerHour: 300 }
@@ -93,13 +119,31 @@ const failures: SandboxOptions["faults"] = [
 ]
 
 const optionsOf = (rules: Rules, disturbance: Disturbance): SandboxOptions => {
-  const { aheadSeconds, encoding, etag, hasLimitHeader, ignored, renamed, speed, ...options } = rules
+  const { aheadSeconds, behaviour, encoding, etag, hasLimitHeader, ignored, odd, renamed, speed, ...options } = rules
   return {
     ...options,
-    ...(renamed === undefined ? {} : { invoiceParameters: { [renamed]: otherNames[renamed] } }),
+    behaviour: {
+      ...behaviour,
+      largeLimit: largeLimitOf(rules),
+      ...(odd.largestLimit === undefined ? {} : { largestLimit: odd.largestLimit }),
+      ...(odd.defaultLimit === undefined ? {} : { defaultLimit: odd.defaultLimit }),
+      ...(odd.hasHidden === true ? { hiddenStatus: "pending" } : {}),
+      ...(odd.endCursor === undefined ? {} : { endCursor: odd.endCursor }),
+      ...(odd.cursorUse === undefined ? {} : { cursorUse: odd.cursorUse }),
+      ...(odd.hasHtml === true ? { errors: "html" } : {})
+    },
+    ...(odd.small === undefined ? {} : { records: recordsOf(rules, odd.small) }),
+    invoiceParameters: {
+      ...(renamed === undefined ? {} : { [renamed]: otherNames[renamed] }),
+      ...(odd.renamed === undefined ? {} : { [odd.renamed]: oddNames[odd.renamed] })
+    },
     ...(disturbance === "moving" ? { live: { ...rates, speed } } : {}),
     faults: [
       ...(ignored === undefined ? [] : [{ fault: "ignoreFilter", list: "invoices", field: ignored } as const]),
+      ...(odd.shortPage === undefined ? [] : [{ fault: "shortPage", records: odd.shortPage, rate: 0.3 } as const]),
+      ...(odd.count === undefined
+        ? []
+        : [{ fault: "envelope", member: "count", ...(odd.count === "seven" ? { value: "7" } : {}) } as const]),
       ...(encoding === undefined ? [] : [{ fault: "compress", encoding } as const]),
       ...(etag === "no ETag" ? [] : [{ fault: "etag", conditional: etag === "304" } as const]),
       ...(hasLimitHeader ? [{ fault: "header", name: "x-ratelimit-limit", value: "100" } as const] : []),
@@ -107,6 +151,99 @@ const optionsOf = (rules: Rules, disturbance: Disturbance): SandboxOptions => {
       ...(disturbance === "failing" ? failures : [])
     ]
   }
+}
+
+/** A service refuses limits over 500, and treats limits over 50 and 200 as those. */
+const largeLimitOf = ({ behaviour, odd }: Rules) =>
+  odd.largestLimit === undefined ? behaviour.largeLimit : odd.largestLimit === 500 ? "refuse" : "clamp"
+
+const recordsOf = ({ records }: Rules, small: NonNullable<Rules["odd"]["small"]>) => {
+  const of = (name: Lists.ListName) => name === small.name ? small.records : records
+  return { payoutRequests: of("payoutRequests"), payinSources: of("payinSources"), invoices: of("invoices") }
+}
+
+const oddNames = { limit: "pageSize", cursor: "after" } as const
+
+/** What the oddities change in the truth. */
+const oddTruth = (rules: Rules, { limits, name }: Lists.AnyList, disturbance: Disturbance): Truth => {
+  const { behaviour, odd } = rules
+  const renamed = name === "invoices" ? odd.renamed : undefined
+  const isIgnored = behaviour.unknownParameter === "ignore"
+  const treated = { refuse: "refused", clamp: "another limit", obey: "obeyed" }[largeLimitOf(rules)]
+  const over = (limit: number) => [limit <= (odd.largestLimit ?? 100) ? "obeyed" : treated]
+  // A list with fewer records than the limit does not show a smaller one.
+  const isSmall = odd.small?.name === name
+  const hasFewer = odd.hasHidden === true || odd.shortPage !== undefined
+  return {
+    "limit-100": [
+      ...(odd.largestLimit === 50 && !isSmall ? [] : ["obeyed"]),
+      ...(odd.largestLimit === 50 || hasFewer ? ["fewer"] : [])
+    ],
+    ...(hasFewer ? { "limit-1": ["obeyed", "fewer"] } : {}),
+    "limit-101": over(101),
+    "limit-1000": over(1000),
+    ...(limits.default === undefined ? {} : { "default-limit": [String(odd.defaultLimit ?? limits.default)] }),
+    ...(odd.count === undefined ? {} : { count: odd.count === "absent" ? ["no integer"] : [] }),
+    ...(odd.hasHidden === true ? { "hidden-records": ["yes"] } : {}),
+    ...(odd.endCursor === undefined
+      ? {}
+      : { "end-of-list": [odd.endCursor === "empty" ? "an empty cursor" : "no cursor"] }),
+    ...(odd.cursorUse === undefined ? {} : { "same-cursor": behaviour.invalidCursor === "refuse" ? ["refused"] : [] }),
+    // The cursors that the fault issues are those of any list.
+    ...(odd.shortPage === undefined
+      ? {}
+      : {
+        "cursor-list": [
+          ...cursorTruth(rules, { name } as Lists.AnyList, disturbance)["cursor-list"] ?? [],
+          "other records"
+        ]
+      }),
+    ...(renamed === undefined ? {} : { [`name-${renamed}`]: [oddNames[renamed]] }),
+    ...(renamed === "limit"
+      ? {
+        "limit-1": isSmall ? ["more", "obeyed"] : ["more"],
+        "limit-100": isSmall ? ["fewer", "obeyed"] : ["fewer"],
+        "limit-0": ["another limit"],
+        "limit-negative": ["another limit"],
+        "limit-text": [isIgnored ? "another limit" : "refused"]
+      }
+      : {}),
+    ...(renamed === "cursor"
+      ? {
+        "next-page": [isIgnored ? "repeated records" : "refused"],
+        "same-cursor": [isIgnored ? "accepted" : "refused"],
+        "cursor-limit": [],
+        "cursor-filters": [],
+        "cursor-list": [isIgnored ? "the first page" : "a refusal"]
+      }
+      : {})
+  }
+}
+
+/** Facts that rest on full pages, on a limit or on a cursor. */
+const restsOn = {
+  fullPages: /^(limit-|default-limit|count|page-size|cursor-|next-page|order|name-limit)/,
+  cursor: /^(next-page|same-cursor|cursor-|count|page-size)/,
+  nothing: /^(first-page|.*-key|unknown-path)$/
+}
+
+/** Whether a service shows a fact. */
+const isShown = (rules: Rules, { name }: Lists.AnyList, fact: string, disturbance: Disturbance): boolean => {
+  const { odd, records } = rules
+  const most = odd.largestLimit ?? 100
+  // A list that ends before the limit does not show a larger one.
+  if (fact === "limit-1000" && largeLimitOf(rules) === "obey" && (records < 1000 || disturbance === "moving")) {
+    return false
+  }
+  if (fact === "limit-1000" && largeLimitOf(rules) === "clamp" && records <= most) return false
+  if (most === 50 && ["limit-101", "limit-1000"].includes(fact)) return false
+  if (odd.small?.name === name) return restsOn.nothing.test(fact)
+  if ((odd.hasHidden === true || odd.shortPage !== undefined) && restsOn.fullPages.test(fact)) return false
+  if (fact === "hidden-records") return false
+  if (name !== "invoices" || odd.renamed === undefined) return true
+  return odd.renamed === "limit"
+    ? fact === "first-page" || fact === "name-limit"
+    : fact === "name-cursor" || !restsOn.cursor.test(fact)
 }
 
 const pageTruth = ({ assumedLimit, behaviour, count, order }: Rules, { limits }: Lists.AnyList): Truth => {
@@ -209,13 +346,16 @@ const shapes = {
   nested: "application/json: error.code, error.message",
   list: "application/json: errors.code, errors.detail",
   problem: "application/problem+json: type, title, status, detail",
-  text: "text/plain"
+  text: "text/plain",
+  html: "text/html"
 }
 
-const transportTruth = ({ aheadSeconds, behaviour, encoding, etag, hasLimitHeader }: Rules): Truth => ({
+const transportTruth = ({ aheadSeconds, behaviour, encoding, etag, hasLimitHeader, odd }: Rules): Truth => ({
   "unknown-path": [String(behaviour.unknownPath)],
-  "error-key": [shapes[behaviour.errors]],
-  ...(behaviour.textLimit === "refuse" ? { "error-parameter": [shapes[behaviour.errors]] } : {}),
+  "error-key": [shapes[odd.hasHtml === true ? "html" : behaviour.errors]],
+  ...(behaviour.textLimit === "refuse" || odd.renamed === "limit" && behaviour.unknownParameter === "refuse"
+    ? { "error-parameter": [shapes[odd.hasHtml === true ? "html" : behaviour.errors]] }
+    : {}),
   "limit-headers": [hasLimitHeader ? "x-ratelimit-limit" : "none"],
   "compression": [encoding ?? "none"],
   "conditional": [etag],

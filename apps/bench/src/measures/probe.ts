@@ -46,14 +46,14 @@ export const measureProbe = async (
   for (const disturbance of disturbances) {
     const outcome: Outcome = { certain: 0, decidable: 0, undecided: 0, wrong: [], open: new Map() }
     for (let service = 0; service < services; service++) {
-      const { options, truth } = drawRules(diceOf(seed, disturbance, service), disturbance)
-      for (const fact of (await probeSandbox(options, budget)).facts) {
+      const rules = drawRules(diceOf(seed, disturbance, service), disturbance, { oddities: true })
+      for (const fact of (await probeSandbox(rules.options, budget)).facts) {
         const list = Lists.byName[fact.list]
-        const isWrong = fact.degree === "certain" && isRight(truth, list, fact.name, fact.answer) === false
+        const isWrong = fact.degree === "certain" && isRight(rules.truth, list, fact.name, fact.answer) === false
         if (isWrong) {
           outcome.wrong.push(`service ${service}: ${fact.list} ${fact.name}: ${fact.answer} (${fact.seen})`)
         }
-        if (canBeDecided(truth, list, fact.name)) note(outcome, fact)
+        if (canBeDecided(rules, list, fact.name)) note(outcome, fact)
       }
       if ((service + 1) % 10 === 0) log(`${disturbance}: ${service + 1} of ${services}: ${outcome.wrong.length} wrong`)
     }

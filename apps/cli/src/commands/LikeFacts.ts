@@ -53,11 +53,14 @@ const unknownNames = (certain: ReadonlyArray<KnownFact>): { readonly [field: str
     : Object.fromEntries(refused.map(([field]) => [field, `unknown-${field}`]))
 }
 
+const largeLimits = { "refused": "refuse", "another limit": "clamp", "obeyed": "obey" } as const
+
 const behaviourOf = (
   from: <const A>(start: string, table: { readonly [answer: string]: A }) => A | undefined
 ): Behaviour => {
   const chosen = {
-    largeLimit: from("limit-1000", { "refused": "refuse", "another limit": "clamp", "obeyed": "obey" }),
+    // Limit 1000 shows nothing about a shorter list.
+    largeLimit: from("limit-1000", largeLimits) ?? from("limit-101", largeLimits),
     smallLimit: from("limit-negative", { "refused": "refuse", "another limit": "default" }),
     textLimit: from("limit-text", { "refused": "refuse", "another limit": "default" }),
     unknownParameter: from("unknown-parameter", { ignored: "ignore", refused: "refuse" }),

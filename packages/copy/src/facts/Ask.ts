@@ -72,6 +72,8 @@ export interface Ask {
   readonly last: (parameters: Parameters, before?: Answer) => Answer | undefined
   /** Returns the last answer to such a request if it is one of the last answers. Otherwise, sends the request. */
   readonly getRecent: (parameters: Parameters) => Effect.Effect<Answer, NotObserved>
+  /** Whether pages have had fewer records than their limit, although more followed. */
+  readonly hasShortPages: () => boolean
   /** What a fact does if the answers that facts share do not show it. */
   readonly ifUnclear: "send" | "fail" | "wait"
   /** The same for facts that wait: instead of later and new requests they fail with {@link mustWait}. */
@@ -86,6 +88,8 @@ export interface AskOptions {
   readonly pause: Duration.Duration
   /** Takes part of the budget. Fails if nothing is left. */
   readonly take: Effect.Effect<void, NotObserved>
+  /** Gets the sizes of pages that others followed, by limit. Further requests of the list, with the same map, know them. */
+  readonly sizes?: Map<string, Set<number>>
   /** Gets the body of each successful answer, and its JSON object. */
   readonly onAnswer?: (text: string, page: Answer["page"], headers: Answer["headers"]) => void
 }
@@ -102,11 +106,23 @@ export const makeAsk = (options: AskOptions): Ask => {
     answers.set(key, known)
     return known
   }
+  const sizes = options.sizes ?? new Map<string, Set<number>>()
   const send: Ask["send"] = (parameters, unusual) =>
     Effect.tap(
       sendOne(parameters, unusual),
-      (answer) => Effect.sync(() => answersTo(parameters, unusual).push(answer))
+      (answer) =>
+        Effect.sync(() => {
+          answersTo(parameters, unusual).push(answer)
+          const { limit } = parameters
+          if (limit !== undefined && isFollowed(answer)) {
+            sizes.set(limit, (sizes.get(limit) ?? new Set()).add(itemsOf(answer).length))
+          }
+        })
     )
+  // A page of 100 can have fewer records because the largest limit is smaller.
+  const hasShortPages = () =>
+    (sizes.get("100")?.size ?? 0) > 1 ||
+    ["1", "2"].some((limit) => Math.min(...sizes.get(limit) ?? [2]) < Number(limit))
   const get: Ask["get"] = (parameters, unusual) => {
     const known = answersTo(parameters, unusual).at(0)
     return known === undefined ? send(parameters, unusual) : Effect.succeed(known)
@@ -121,7 +137,7 @@ export const makeAsk = (options: AskOptions): Ask => {
     const known = last(parameters)
     return known === undefined || known.nth + recentAnswers < requests ? send(parameters) : Effect.succeed(known)
   }
-  const shared = { list, nameOf, send, get, getRecent, last }
+  const shared = { list, nameOf, send, get, getRecent, last, hasShortPages }
   const waiting: Ask = {
     ...shared,
     ifUnclear: "wait",
@@ -303,6 +319,12 @@ export const fieldsOf = (answer: Answer, field: string): ReadonlyArray<string> =
 export const cursorOf = ({ headers, layout, page }: Answer): unknown =>
   page === undefined ? undefined : Lists.cursorOf(layout, page, headers)
 
+/** Whether another page follows. Empty text, or nothing instead of a cursor, may be the end of the list. */
+export const isFollowed = (answer: Answer): boolean => {
+  const cursor = cursorOf(answer)
+  return typeof cursor === "string" && cursor !== ""
+}
+
 /** Returns the ids, and the whole record for one without an id. */
 export const idsOf = (answer: Answer): ReadonlyArray<unknown> =>
   itemsOf(answer).map((item) => {
@@ -330,7 +352,18 @@ export const pageOf = (ask: Ask, parameters: Parameters, by: By = "get"): Effect
 export const pageWithCursor = Effect.fnUntraced(function*(ask: Ask, limit: string, by: By = "get") {
   const first = yield* pageOf(ask, { limit }, by)
   const cursor = cursorOf(first)
-  return typeof cursor === "string" ? { page: first, cursor } : yield* notObserved(`the list has one page of ${limit}`)
+  return typeof cursor === "string" && cursor !== ""
+    ? { page: first, cursor }
+    : yield* notObserved(`the list has one page of ${limit}`)
+})
+
+/** Whether pages have as many records as their limit, if more follow. The largest limit may be less than 100. */
+export const hasFullPages = Effect.fnUntraced(function*(ask: Ask) {
+  const whole = yield* ask.get({ limit: "100" })
+  const { length } = itemsOf(whole)
+  if (whole.page === undefined) return false
+  if (!isFollowed(whole) || length >= 100 || ask.hasShortPages()) return !ask.hasShortPages()
+  return itemsOf(yield* ask.get({ limit: String(length) })).length === length
 })
 
 export const notObserved = (reason: string): NotObserved => new NotObserved({ reason })

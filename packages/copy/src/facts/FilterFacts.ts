@@ -8,6 +8,7 @@ import {
   cursorOf,
   fieldOf,
   idsOf,
+  isFollowed,
   itemsOf,
   notObserved,
   pageOf,
@@ -15,7 +16,7 @@ import {
   requirePage
 } from "./Ask.ts"
 import { type Fact, observed, records, rule } from "./Fact.ts"
-import { areFirst, largest, observeTwice } from "./Movement.ts"
+import { areFirst, largest, observeTwice, sizeOf } from "./Movement.ts"
 
 export const filterFacts = ({ filters, section }: Lists.AnyList): ReadonlyArray<Fact> => [
   ...Object.entries<Lists.Filter>(filters).flatMap(([field, filter]) => [
@@ -95,8 +96,8 @@ const absentValue = (section: string, field: string): Fact => ({
           withAbsentValue(ask, field, (value) => ask[by]({ [field]: value, limit: "100" }))
         )
         if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
-        if (itemsOf(answer).length === 0 && cursorOf(answer) === null) return observed("no record", "no record")
-        const isEverything = yield* areFirst(ask, [answer], [{ ids: idsOf(answer), are: "all" }])
+        if (itemsOf(answer).length === 0 && !isFollowed(answer)) return observed("no record", "no record")
+        const isEverything = yield* areFirst(ask, [answer], [{ ids: idsOf(answer), are: sizeOf(ask, answer) }])
         if (isEverything === undefined) return undefined
         return isEverything
           ? observed("everything", "the same records as without the filter")
@@ -276,10 +277,8 @@ const wholeList = Effect.fnUntraced(function*(ask: Ask, by: "get" | "send") {
   for (let page = 1; page <= pages; page++) {
     const answer = yield* pageOf(ask, { limit: "100", ...(cursor === undefined ? {} : { cursor }) }, by)
     ids.push(...idsOf(answer))
-    const next = cursorOf(answer)
-    if (next === null) return ids
-    if (typeof next !== "string") break
-    cursor = next
+    if (!isFollowed(answer)) return ids
+    cursor = String(cursorOf(answer))
   }
   return yield* notObserved(`the list has more pages than the ${pages} that were read`)
 })

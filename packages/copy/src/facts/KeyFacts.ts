@@ -12,11 +12,14 @@ export const keyFacts = ({ label, merchantIdIn }: Lists.AnyList): ReadonlyArray<
     section: "§5",
     question: "Is the configured key accepted?",
     rule: rule("the configured key is accepted", "accepted"),
-    observe: (ask) =>
-      Effect.map(
-        ask.get({ limit: "1" }),
-        ({ status }) => observed(status >= 200 && status < 300 ? "accepted" : "refused", `status ${status}`)
-      )
+    observe: Effect.fnUntraced(function*(ask) {
+      const { status } = yield* ask.get({ limit: "1" })
+      if (status < 300) return observed("accepted", `status ${status}`)
+      // Such a status is about a parameter.
+      return status === 400 || status === 422
+        ? yield* notObserved(`status ${status}`)
+        : observed("refused", `status ${status}`)
+    })
   },
   ...(merchantIdIn === undefined ? [] : [{
     name: "merchant",

@@ -8,6 +8,7 @@ import {
   type Ask,
   type By,
   idsOf,
+  isFollowed,
   mustWait,
   type NotObserved,
   notObserved,
@@ -47,6 +48,10 @@ export interface First {
   readonly ids: Ids
   readonly are: "all" | "some"
 }
+
+/** How many of the first 100 records an answer should have. If pages are short before the end, it may have fewer. */
+export const sizeOf = (ask: Ask, answer: Answer): First["are"] =>
+  ask.hasShortPages() && isFollowed(answer) ? "some" : "all"
 
 /**
  * Whether answers have the first records of the list. A page of 100 was read before them. Undefined if the list has changed too much to tell.

@@ -5,10 +5,11 @@ import {
   type Answer,
   type Ask,
   type By,
-  cursorOf,
   fieldOf,
   fieldsOf,
+  hasFullPages,
   idsOf,
+  isFollowed,
   itemsOf,
   notObserved,
   type Observed,
@@ -19,7 +20,7 @@ import {
 } from "./Ask.ts"
 import { type Fact, observed } from "./Fact.ts"
 import { valueOf } from "./FilterFacts.ts"
-import { areFirst, areSame, largest, observeTwice } from "./Movement.ts"
+import { areFirst, areSame, largest, observeTwice, sizeOf } from "./Movement.ts"
 import { endOfList, sameCursor } from "./PageFacts.ts"
 
 /** `pages` is the most pages to read in search of the end of the list. */
@@ -67,6 +68,8 @@ const pageSize: Fact = {
         const next = yield* pageOrRefusal(ask[by]({ limit: "2", cursor }))
         if (next.page === undefined) return undefined
         const reads = [idsOf(usual), idsOf(one), [...idsOf(two), ...idsOf(next)]]
+        // The cursor may have led back, or the list has changed.
+        if (reads.some((ids) => new Set(ids).size < ids.length)) return undefined
         if (reads.some(({ length }) => length === 0)) return yield* notObserved("smaller pages have too few records")
         const isSame = yield* areFirst(ask, [usual, one, two, next], reads.map((ids) => ({ ids, are: "some" })))
         if (isSame === undefined) return undefined
@@ -90,12 +93,14 @@ const cursorLimit: Fact = {
         }
         const { cursor, page: two } = yield* pageWithCursor(ask, "2", by)
         const answer = yield* pageOrRefusal(ask[by]({ limit: "3", cursor }))
-        if (answer.page === undefined) return yield* refusalOf({ ask, answer, cursor, limit: "2" })
-        return yield* placeOf(ask, two, answer, (ids, next) => {
+        const issued = { ask, answer, cursor, first: two, limit: "2" }
+        if (answer.page === undefined) return yield* refusalOf(issued)
+        const isFull = itemsOf(answer).length === 3 || (yield* hasFullPages(ask))
+        return yield* placeOf(issued, (ids, next) => {
           // Before the end of the page, both limits can give the same records.
           if (next.length < 3) return undefined
           if (areSame(ids, next.slice(0, 3))) return observed("the next records", "as many as the new limit")
-          return areSame(ids, next.slice(0, 2))
+          return isFull && areSame(ids, next.slice(0, 2))
             ? observed("the next 2 records", "as many as the first limit")
             : undefined
         })
@@ -119,12 +124,15 @@ const cursorFilters: Fact = {
         const before = idsOf(ask.last(largest, answer) ?? answer)
         const hadValue = itemsOf(filtered).filter((item) => fieldOf(item, field) === value)
         if (!hadValue.some((item) => before.includes(fieldOf(item, "id")))) return undefined
-        if (answer.page === undefined) return yield* refusalOf({ ask, answer, cursor, limit: "2" })
+        const issued = { ask, answer, cursor, first: two, limit: "2" }
+        if (answer.page === undefined) return yield* refusalOf(issued)
         const found = itemsOf(answer)
         if (found.length > 0 && found.every((item) => String(fieldOf(item, field)).startsWith(value))) {
-          return observed("filtered records", "only records that match the filter")
+          return (yield* isAccepted(issued))
+            ? observed("filtered records", "only records that match the filter")
+            : undefined
         }
-        return yield* placeOf(ask, two, answer, (ids, next) =>
+        return yield* placeOf(issued, (ids, next) =>
           areSame(ids, next.slice(0, 2))
             ? observed("the next page, without the filter", "the records that the cursor gives alone")
             : undefined)
@@ -142,13 +150,15 @@ const cursorList: Fact = {
       Effect.fnUntraced(function*(by) {
         const { other } = ask
         if (other === undefined) return yield* notObserved("no other list is read")
-        yield* pageOf(ask, largest)
-        const limit = typeof cursorOf(yield* pageOf(other, largest)) === "string" ? largest.limit : "2"
-        const { cursor } = yield* pageWithCursor(other, limit, by)
+        if (itemsOf(yield* pageOf(ask, largest)).length === 0) return yield* notObserved("the list is empty")
+        const limit = isFollowed(yield* pageOf(other, largest)) ? largest.limit : "2"
+        const { cursor, page: first } = yield* pageWithCursor(other, limit, by)
         const answer = yield* pageOrRefusal(ask[by]({ limit, cursor }))
-        if (answer.page === undefined) return yield* refusalOf({ ask: other, answer, cursor, limit })
+        const issued = { ask: other, answer, cursor, first, limit }
+        if (answer.page === undefined) return yield* refusalOf(issued)
+        if (!(yield* isAccepted(issued))) return undefined
         const isFirst = yield* areFirst(ask, [answer], [
-          { ids: idsOf(answer), are: limit === largest.limit ? "all" : "some" }
+          { ids: idsOf(answer), are: limit === largest.limit ? sizeOf(ask, answer) : "some" }
         ])
         if (isFirst === undefined) return undefined
         return isFirst
@@ -161,31 +171,38 @@ const cursorList: Fact = {
 /** Fewer records can be in an order by chance. */
 const leastRecords = 20
 
-/**
- * Returns that a cursor is refused, if it is accepted afterwards as it was issued. Otherwise it has expired, or may be used
- * once only.
- */
-const refusalOf = Effect.fnUntraced(function*({ answer, ask, cursor, limit }: {
+/** An answer to a cursor, and the first page that had the cursor. */
+interface Issued {
   readonly ask: Ask
   readonly answer: Answer
   readonly cursor: string
+  readonly first: Answer
   readonly limit: string
-}) {
-  const own = yield* ask.getAfter(answer, { limit, cursor })
-  return own.page === undefined ? undefined : observed("a refusal", `status ${answer.status}`)
+}
+
+/** Whether a cursor still leads on as it was issued. Otherwise it has expired, or may be used once only. */
+const isAccepted = Effect.fnUntraced(function*({ answer, ask, cursor, first, limit }: Issued) {
+  const own = idsOf(yield* ask.getAfter(answer, { limit, cursor }))
+  const start = new Set(idsOf(first))
+  return own.length > 0 && !own.some((id) => start.has(id))
 })
+
+const refusalOf = (issued: Issued) =>
+  Effect.map(
+    isAccepted(issued),
+    (accepted) => accepted ? observed("a refusal", `status ${issued.answer.status}`) : undefined
+  )
 
 /**
  * Judges the answer to a cursor that was issued after the two records of a page, by the records that follow those two.
  * Undefined if a change of the list could explain the answer.
  */
 const placeOf = Effect.fnUntraced(function*(
-  ask: Ask,
-  two: Answer,
-  answer: Answer,
+  issued: Issued,
   judge: (ids: ReadonlyArray<unknown>, next: ReadonlyArray<unknown>) => Observed | undefined
 ) {
-  const [ids, start] = [idsOf(answer), idsOf(two)]
+  const { answer, ask, first } = issued
+  const [ids, start] = [idsOf(answer), idsOf(first)]
   const nextIn = (whole: ReadonlyArray<unknown>) => {
     const at = whole.indexOf(start[0])
     return at >= 0 && areSame(whole.slice(at, at + 2), start) ? whole.slice(at + 2) : undefined
@@ -197,8 +214,11 @@ const placeOf = Effect.fnUntraced(function*(
   const later = judge(ids, nextIn(after) ?? [])
   // If records appear before the two, a cursor can lead back to them.
   if (later !== undefined || !areSame(after.slice(0, 2), start)) return later
-  if (areSame(ids, after.slice(0, ids.length))) return observed("the first page", "the records of the first page")
-  return areSame(before, after) ? observed("other records", "not the next records") : undefined
+  if (!(yield* isAccepted(issued))) return undefined
+  if (ids.length > 0 && areSame(ids, after.slice(0, ids.length))) {
+    return observed("the first page", "the records of the first page")
+  }
+  return areSame(before, after) && !ask.hasShortPages() ? observed("other records", "not the next records") : undefined
 })
 
 /** Returns a filter that none of the first records matches, with a value of another record. */

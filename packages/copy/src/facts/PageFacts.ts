@@ -2,10 +2,13 @@
 import type { Lists } from "@payments/core"
 import { Effect, Option } from "effect"
 import {
+  type Answer,
   type Ask,
   type By,
   cursorOf,
+  hasFullPages,
   idsOf,
+  isFollowed,
   itemsOf,
   notObserved,
   pageOf,
@@ -60,8 +63,8 @@ export const pageFacts = ({ limits }: Lists.AnyList): ReadonlyArray<Fact> => [
   treatmentOf({ limit: -1, valid: 1 }),
   treatmentOf({ limit: 1000, valid: 100 }),
   limitOfText,
-  defaultSize(limits.default),
   meaningOfCount,
+  defaultSize(limits.default),
   unknownParameter
 ]
 
@@ -71,7 +74,7 @@ const atMost = (ask: Ask, limit: number): ReturnType<Fact["observe"]> =>
     if (length === 0) return Effect.fail(notObserved("the list is empty"))
     if (length > limit) return Effect.succeed(observed("more", records(length)))
     // Fewer records, although more follow: another limit applies, or the service leaves records out.
-    return length < limit && cursorOf(answer) !== null
+    return length < limit && isFollowed(answer)
       ? Effect.succeed(observed("fewer", records(length)))
       : Effect.succeed(observed("obeyed", records(length)))
   })
@@ -90,17 +93,23 @@ const treatmentOf = ({ limit, valid, ...stated }: {
     // If the valid limit is refused as well, a refusal shows nothing about limits.
     const page = yield* pageOf(ask, { limit: String(valid) })
     if (itemsOf(page).length === 0) return yield* notObserved("the list is empty")
-    if (limit > valid && cursorOf(page) === null) return yield* notObserved(`the list has one page of ${valid}`)
+    if (limit > valid && !isFollowed(page)) return yield* notObserved(`the list has one page of ${valid}`)
     const answer = yield* pageOrRefusal(ask.get({ limit: String(limit) }))
     if (answer.page === undefined) return observed("refused", `status ${answer.status}`)
     const { length } = itemsOf(answer)
+    if (length < valid && !(yield* hasFullPages(ask))) return yield* notObserved(shortPages)
     if (limit < valid) return observed(length === 0 ? "obeyed" : "another limit", records(length))
     if (itemsOf(page).length < valid) return yield* notObserved(`a page of ${valid} has fewer records`)
-    // A list that ends before the limit obeys it too.
-    const isObeyed = length === limit || length > valid && cursorOf(answer) === null
-    return observed(isObeyed ? "obeyed" : "another limit", records(length))
+    if (length === limit) return observed("obeyed", records(length))
+    if (!isFollowed(answer)) return yield* notObserved(`the list ends before ${limit} records`)
+    // Fewer than the valid limit gives are a short page, unless the service treats the limit as none.
+    return length >= valid || length === itemsOf(yield* pageOf(ask, {})).length
+      ? observed("another limit", records(length))
+      : yield* notObserved(shortPages)
   })
 })
+
+const shortPages = "pages have fewer records than their limit, although more follow"
 
 const limitOfText: Fact = {
   name: "limit-text",
@@ -120,14 +129,18 @@ const defaultSize = (documented: number | undefined): Fact => ({
   ...(documented === undefined
     ? {}
     : { rule: rule(`without a limit, a page has ${documented} records`, String(documented)) }),
-  observe: (ask) =>
-    Effect.flatMap(pageOf(ask, {}), (answer) => {
-      const { length } = itemsOf(answer)
-      if (cursorOf(answer) !== null) return Effect.succeed(observed(String(length), records(length)))
-      return documented === undefined || length <= documented
-        ? Effect.fail(notObserved("the list is shorter"))
-        : Effect.succeed(observed(`${length} or more`, records(length)))
-    })
+  observe: Effect.fnUntraced(function*(ask) {
+    const answer = yield* pageOf(ask, {})
+    const { length } = itemsOf(answer)
+    const other = yield* ask.get({ noSuchParameter: "1" })
+    const again = other.page === undefined ? yield* requirePage(ask.getAfter(answer, {})) : other
+    const isShort = isFollowed(answer) && isFollowed(again) && itemsOf(again).length !== length
+    if (isShort || !(yield* hasFullPages(ask))) return yield* notObserved(shortPages)
+    if (isFollowed(answer)) return observed(String(length), records(length))
+    return documented === undefined || length <= documented
+      ? yield* notObserved("the list is shorter")
+      : observed(`${length} or more`, records(length))
+  })
 })
 
 const nextPage: Fact = {
@@ -169,22 +182,26 @@ export const endOfList = (pages: number): Fact => ({
     for (let page = 1; page <= pages; page++) {
       const answer = yield* pageOf(ask, { limit: "100", ...(cursor === undefined ? {} : { cursor }) })
       const next = cursorOf(answer)
-      if (next === null) return observed("a null cursor", `after ${page} ${page === 1 ? "page" : "pages"}`)
-      if (typeof next !== "string") return observed("no cursor", "a page without a cursor")
-      if (seen.has(next)) return observed("nothing", "an earlier cursor again")
+      if (!isFollowed(answer)) return observed(endIn(answer), `after ${page} ${page === 1 ? "page" : "pages"}`)
+      if (typeof next !== "string" || seen.has(next)) return observed("nothing", "an earlier cursor again")
       seen.add(next)
       cursor = next
     }
     for (const field of Object.keys(ask.list.filters)) {
       const value = yield* Effect.option(valueOf(ask, field))
       const filtered = Option.isNone(value) ? undefined : yield* ask.get({ [field]: value.value, limit: "100" })
-      if (filtered?.page !== undefined && cursorOf(filtered) === null) {
-        return observed("a null cursor", `after one page, filtered by ${field}`)
+      if (filtered?.page !== undefined && !isFollowed(filtered)) {
+        return observed(endIn(filtered), `after one page, filtered by ${field}`)
       }
     }
     return yield* notObserved(`the list has more pages than the ${pages} that were read`)
   })
 })
+
+const endIn = (answer: Answer): string => {
+  const cursor = cursorOf(answer)
+  return cursor === null ? "a null cursor" : cursor === "" ? "an empty cursor" : "no cursor"
+}
 
 /** The answers of other facts to the same cursor are shared, so it is observed after them. */
 export const sameCursor: Fact = {
@@ -196,13 +213,13 @@ export const sameCursor: Fact = {
     observeTwice(
       ask,
       Effect.fnUntraced(function*(by) {
-        const { cursor } = yield* pageWithCursor(ask, "2", by)
+        const { cursor, page: first } = yield* pageWithCursor(ask, "2", by)
         const once = yield* pageOrRefusal(ask[by]({ limit: "2", cursor }))
         const again = yield* pageOrRefusal(ask.getAfter(once, { limit: "2", cursor }))
         const refused = [once, again].find((answer) => answer.page === undefined)
         // An older cursor may have expired.
         if (refused !== undefined) return by === "get" ? undefined : observed("refused", `status ${refused.status}`)
-        if (!areSame(idsOf(once), idsOf(again)) && !(yield* isLargestAccepted(ask, by))) return undefined
+        if (!leadsTwice(first, once, again) && !(yield* isLargestAccepted(ask, by))) return undefined
         const encoded = encodeURIComponent(cursor) !== cursor
         return observed(
           "accepted",
@@ -214,12 +231,20 @@ export const sameCursor: Fact = {
 
 /** In a list that changes, a large page still shows that a cursor leads to the same place twice. */
 const isLargestAccepted = Effect.fnUntraced(function*(ask: Ask, by: By) {
-  const cursor = cursorOf(yield* pageOf(ask, largest))
-  if (typeof cursor !== "string") return false
+  const first = yield* pageOf(ask, largest)
+  if (!isFollowed(first)) return false
+  const cursor = String(cursorOf(first))
   const once = yield* ask[by]({ ...largest, cursor })
-  const ids = new Set(idsOf(yield* ask.getAfter(once, { ...largest, cursor })))
-  return idsOf(once).filter((id) => ids.has(id)).length * 2 > Math.max(itemsOf(once).length, ids.size)
+  return leadsTwice(first, once, yield* ask.getAfter(once, { ...largest, cursor }))
 })
+
+/** Whether two answers have the same next records. In a list that changes, most are the same. */
+const leadsTwice = (first: Answer, once: Answer, again: Answer): boolean => {
+  const [start, ids] = [new Set(idsOf(first)), new Set(idsOf(again))]
+  // A service may answer with the first page if it does not accept a cursor.
+  const isFirst = [once, again].some((answer) => idsOf(answer).some((id) => start.has(id)))
+  return !isFirst && idsOf(once).filter((id) => ids.has(id)).length * 2 > Math.max(itemsOf(once).length, ids.size)
+}
 
 /** Three pages show what it counts: only one of the answers fits all. */
 const meaningOfCount: Fact = {
@@ -260,8 +285,10 @@ const meaningOf = ({ counts, lengths, skipped, tolerance }: {
   readonly tolerance: number
 }): string | undefined => {
   const before = [0, 0, skipped]
+  // The list has at least the records that were read.
+  const isLong = counts.every((count) => count >= skipped + (lengths[2] ?? 0) - tolerance)
   const totals = {
-    "the list": counts,
+    ...(isLong ? { "the list": counts } : {}),
     "what follows the page": counts.map((count, index) => count + (before[index] ?? 0) + (lengths[index] ?? 0)),
     "the page and what follows": counts.map((count, index) => count + (before[index] ?? 0))
   }
@@ -270,7 +297,7 @@ const meaningOf = ({ counts, lengths, skipped, tolerance }: {
     spread: Math.max(...found) - Math.min(...found)
   }))
   const [best, other] = spreads.toSorted((a, b) => a.spread - b.spread)
-  return best !== undefined && other !== undefined && best.spread <= tolerance && other.spread > 2 * tolerance
+  return best !== undefined && best.spread <= tolerance && (other?.spread ?? Infinity) > 2 * tolerance
     ? best.meaning
     : undefined
 }
@@ -285,9 +312,9 @@ const unknownParameter: Fact = {
       Effect.fnUntraced(function*(by) {
         const whole = yield* pageOf(ask, largest)
         if (itemsOf(whole).length === 0) return yield* notObserved("the list is empty")
-        const answer = yield* pageOrRefusal(ask[by]({ ...largest, noSuchParameter: "1" }))
+        const answer = yield* pageOrRefusal(ask[by]({ noSuchParameter: "1" }))
         if (answer.page === undefined) return observed("refused", `status ${answer.status}`)
-        const isIgnored = yield* areFirst(ask, [answer], [{ ids: idsOf(answer), are: "all" }])
+        const isIgnored = yield* areFirst(ask, [answer], [{ ids: idsOf(answer), are: "some" }])
         if (isIgnored === undefined) return undefined
         return isIgnored
           ? observed("ignored", "the same records as without it")

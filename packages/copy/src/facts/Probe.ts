@@ -105,11 +105,14 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
     yield* onObserved(knownFacts(facts))
     return false
   })
+  const sizes = Lists.all.map(() => new Map<string, Set<number>>())
   // Observe every fact once before any fact a second time, so that the observations of a fact lie apart.
   for (let round = 1; round <= triesOfOneRun; round++) {
     const now = yield* DateTime.now
     // The facts of one round share their requests.
-    const asks = Lists.all.map((list) => makeAsk({ client, config, list, pause, take }))
+    const asks = Lists.all.map((list, index) =>
+      makeAsk({ client, config, list, pause, take, sizes: sizes[index] ?? new Map() })
+    )
     for (const group of groupsOf(asks, facts, costs, round === 1 ? now : undefined)) {
       const waiting = yield* Effect.filter(
         group,

@@ -12,14 +12,24 @@ const choice = <const Values extends ReadonlyArray<string | number>>(values: Val
 
 /** The choices. A new one is one entry, and the code that obeys it. */
 export const Behaviour = Schema.Struct({
-  largeLimit: choice(["refuse", "clamp", "obey"], "a limit over 100: refused, treated as 100, or obeyed"),
+  largestLimit: choice([100, 50, 200, 500], "the largest limit"),
+  largeLimit: choice(
+    ["refuse", "clamp", "obey"],
+    "a limit over the largest: refused, treated as the largest, or obeyed"
+  ),
+  defaultLimit: choice([20, 10, 50, 100], "the limit of a request without one, if the document states 20"),
   smallLimit: choice(["refuse", "clamp", "default"], "limit 0 or less: refused, treated as 1, or as no limit"),
   textLimit: choice(["refuse", "default"], "a limit that is no number: refused, or treated as no limit"),
   unknownParameter: choice(["ignore", "refuse"], "a parameter that the document does not name"),
   missingKey: choice([401, 403, 400], "the status of a request without a key"),
   wrongKey: choice([401, 403], "the status of a request with a wrong key"),
   unknownPath: choice([404, 400, 403, 405], "the status of a path that the service does not have"),
-  errors: choice(["code", "nested", "list", "problem", "text"], "the shape of error bodies"),
+  errors: choice(["code", "nested", "list", "problem", "text", "html"], "the shape of error bodies"),
+  endCursor: choice(
+    ["null", "empty", "absent"],
+    "what the last page has instead of a cursor: null, empty text or nothing"
+  ),
+  cursorUse: choice(["often", "once"], "how often a cursor is accepted"),
   cursorLimit: choice(
     ["refuse", "obey", "keep"],
     "a cursor with another limit: refused, obeyed, or the first one applies"
@@ -38,11 +48,12 @@ export type Behaviour = typeof Behaviour.Type
 
 /** Wraps the server of a list so that its filters and cursors behave as chosen. */
 export const withBehaviour = (list: AnyList, behaviour: Behaviour, server: ListServer): ListServer => {
-  const { absentValue, filterMatch, hiddenStatus } = behaviour
+  const { absentValue, cursorUse, filterMatch, hiddenStatus } = behaviour
   const chosen = [
     filterMatch === "prefix" ? byPrefix(list) : undefined,
     absentValue === "everything" ? ignoringAbsentValues : undefined,
     hiddenStatus === undefined ? undefined : hiding(hiddenStatus),
+    cursorUse === "once" ? acceptingOnce : undefined,
     keepingRequests(behaviour)
   ]
   return chosen.reduce((wrapped, wrap) => wrap?.(wrapped) ?? wrapped, server)
@@ -73,6 +84,23 @@ const keepingRequests =
       return answer
     }
   }
+
+/** Issues another cursor with each page, and accepts each until it has led to a page. */
+const acceptingOnce = (server: ListServer): ListServer => {
+  const unused = makeBoundedMap<string, string | undefined>(mostCursors)
+  let issued = 0
+  return (request) => {
+    const cursor = request.cursor === undefined ? undefined : unused.get(request.cursor)
+    if (request.cursor !== undefined && cursor === undefined) return { _tag: "CursorRefused" }
+    const answer = server({ ...request, cursor })
+    if (answer._tag === "CursorRefused") return answer
+    if (request.cursor !== undefined) unused.set(request.cursor, undefined)
+    if (answer.next === null) return answer
+    const next = `once-${++issued}-${answer.next}`
+    unused.set(next, answer.next)
+    return { ...answer, next }
+  }
+}
 
 const hiding = (status: string) => (server: ListServer): ListServer => (request) => {
   const answer = server(request)

@@ -61,7 +61,7 @@ export const replyFaults = {
     retryAfter: optional(Schema.Union([Schema.Finite, HeaderText]), "Retry-After: seconds, or any text"),
     retryAfterDate: optional(Schema.Finite, "Retry-After as a date, this many seconds from now"),
     shape: optional(
-      Schema.Literals(["code", "nested", "list", "problem", "text"]),
+      Schema.Literals(["code", "nested", "list", "problem", "text", "html"]),
       "the shape of the error body; default `code`. All contain the query, as real error messages do"
     )
   }),

@@ -104,7 +104,8 @@ export const makeListService = (options: ListServiceOptions, now: number): ListS
     const given = parametersOf(query, list, names, behaviour)
     if (given === undefined) return refuse("INVALID_PARAMETER", 400)
     const { cursor, limit: limitText, ...filters } = given
-    const limit = chosenLimit(behaviour, limitText, list.limits.default ?? options.assumedLimit ?? 20)
+    const documented = list.limits.default === undefined ? undefined : behaviour.defaultLimit ?? list.limits.default
+    const limit = chosenLimit(behaviour, limitText, documented ?? options.assumedLimit ?? 20)
     if (limit === undefined) return refuse("INVALID_LIMIT", 400)
     const server = servers[list.name]
     const hasAbsent = behaviour.absentValue === "refuse" &&
@@ -138,20 +139,26 @@ const split = (target: string): ReadonlyArray<string> => {
 }
 
 const render = (layout: PageLayout, answer: ListAnswer, behaviour: Behaviour): Reply =>
-  answer._tag === "Page" ? renderPage(layout, answer) : refusal(behaviour, "INVALID_CURSOR", 400)
+  answer._tag === "Page"
+    ? renderPage(
+      { ...layout, end: { null: layout.end, empty: "", absent: undefined }[behaviour.endCursor ?? "null"] },
+      answer
+    )
+    : refusal(behaviour, "INVALID_CURSOR", 400)
 
 const refusal = ({ errors }: Behaviour, code: string, status: number): Reply =>
   errors === undefined ? json(JSON.stringify({ code }), status) : errorBody(errors, status, "")
 
 /** Returns the limit that applies, or undefined if the request is refused. */
 const chosenLimit = (behaviour: Behaviour, text: string | undefined, unset: number): number | undefined => {
-  const allowed = limitOf(text, unset)
-  if (allowed !== undefined || text === undefined) return allowed
+  const maximum = behaviour.largestLimit ?? pageLimit.maximum
+  if (text === undefined) return limitOf(text, unset)
   const limit = text === "" ? Number.NaN : Number(text)
   if (!Number.isInteger(limit)) return behaviour.textLimit === "default" ? unset : undefined
-  if (limit > pageLimit.maximum) {
-    return behaviour.largeLimit === "obey" ? limit : behaviour.largeLimit === "clamp" ? pageLimit.maximum : undefined
+  if (limit > maximum) {
+    return behaviour.largeLimit === "obey" ? limit : behaviour.largeLimit === "clamp" ? maximum : undefined
   }
+  if (limit >= pageLimit.minimum) return limit
   return behaviour.smallLimit === "default" ? unset : behaviour.smallLimit === "clamp" ? 1 : undefined
 }
 

@@ -89,7 +89,7 @@ const withHeader = (reply: Reply, name: string, value: string): Reply => ({
 })
 
 /**
- * Returns an error answer. The document specifies no shape (§7), so there are five. Each repeats the query, as real
+ * Returns an error answer. The document specifies no shape (§7), so there are six. Each repeats the query, as real
  * services do.
  */
 export const errorBody = (shape: NonNullable<FaultOf<"status">["shape"]>, status: number, query: string): Reply => {
@@ -106,6 +106,7 @@ export const errorBody = (shape: NonNullable<FaultOf<"status">["shape"]>, status
       headers: { "content-type": "application/problem+json" },
       body: JSON.stringify({ type: "about:blank", title: code, status, detail })
     },
-    text: { status, headers: { "content-type": "text/plain" }, body: detail }
+    text: { status, headers: { "content-type": "text/plain" }, body: detail },
+    html: { status, headers: { "content-type": "text/html" }, body: `<html><body>${detail}</body></html>` }
   }[shape]
 }

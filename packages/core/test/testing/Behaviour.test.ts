@@ -41,6 +41,10 @@ describe("a list service", () => {
     [{}, ["limit=101"], 400],
     [{ largeLimit: "clamp" }, ["limit=101"], from(0, 100)],
     [{ largeLimit: "obey" }, ["limit=101"], from(0, 101)],
+    [{ largestLimit: 50, largeLimit: "clamp" }, ["limit=100"], from(0, 50)],
+    [{ largestLimit: 200 }, ["limit=110"], from(0, 110)],
+    [{ largestLimit: 200 }, ["limit=201"], 400],
+    [{ defaultLimit: 10 }, [""], from(0, 20)],
     [{}, ["limit=0"], 400],
     [{ smallLimit: "clamp" }, ["limit=-1"], [0]],
     [{ smallLimit: "default" }, ["limit=0"], from(0, 20)],
@@ -55,6 +59,7 @@ describe("a list service", () => {
     [{}, ["limit=2", "limit=2&contract=con-1&cursor=CURSOR"], 400],
     [{ cursorFilters: "keep" }, ["limit=2", "limit=2&contract=con-1&cursor=CURSOR"], [2, 3]],
     [{}, ["limit=2&cursor=unknown"], 400],
+    [{ cursorUse: "once" }, ["limit=2", "limit=2&cursor=CURSOR", "limit=2", "limit=2&cursor=CURSOR"], [2, 3]],
     [{ invalidCursor: "first page" }, ["limit=2&cursor=unknown"], [0, 1]],
     [{}, ["limit=2&reference=ref-500"], []],
     [{ absentValue: "everything" }, ["limit=2&reference=ref-500"], [0, 1]],
@@ -68,6 +73,40 @@ describe("a list service", () => {
     "with %j answers %j in the end with %j",
     (behaviour, queries, last) => assert.deepStrictEqual(answersOf(behaviour, queries).at(-1), last)
   )
+
+  it("accepts a cursor once, and issues another one with the same page", () => {
+    const servers = Lists.map((list) => serve(list, records))
+    const service = makeListService({ servers, accepts: () => true, behaviour: { cursorUse: "once" } }, 0)
+    const send = (query: string) =>
+      service.answer({ target: `/v1/invoices?${query}`, authorization: "Bearer key", now: 0 }).reply
+    const issue = () => encodeURIComponent((JSON.parse(send("limit=2").body) as { cursor: string }).cursor) // a page
+    const [one, other] = [issue(), issue()]
+    const statuses = [one, one, other].map((cursor) => send(`limit=2&cursor=${cursor}`).status)
+    assert.deepStrictEqual(statuses, [200, 400, 200])
+  })
+
+  it.each<readonly [Behaviour, cursor: unknown]>([
+    [{}, null],
+    [{ endCursor: "empty" }, ""],
+    [{ endCursor: "absent" }, undefined]
+  ])("with %j ends a list with the cursor %j", (behaviour, cursor) => {
+    const servers = Lists.map((list) => serve(list, records))
+    const service = makeListService({ servers, accepts: () => true, behaviour }, 0)
+    const target = "/v1/invoices?reference=ref-1"
+    const { reply } = service.answer({ target, authorization: "Bearer key", now: 0 })
+    assert.strictEqual((JSON.parse(reply.body) as { cursor?: unknown }).cursor, cursor) // a page
+  })
+
+  it("answers errors with HTML, and lists of a documented limit with another one", () => {
+    const servers = Lists.map((list) => serve(list, records))
+    const service = makeListService(
+      { servers, accepts: () => true, behaviour: { errors: "html", defaultLimit: 10 } },
+      0
+    )
+    const ask = (target: string) => service.answer({ target, authorization: "Bearer key", now: 0 }).reply
+    assert.strictEqual(ask("/v1/invoices?limit=0").headers["content-type"], "text/html")
+    assert.strictEqual(JSON.parse(ask("/v0/payoutRequests").body).count, 10)
+  })
 
   it("answers a missing key, a wrong key and an unknown path as chosen", () => {
     const behaviour: Behaviour = { missingKey: 400, wrongKey: 403, unknownPath: 405 }
