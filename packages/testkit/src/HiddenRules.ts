@@ -306,7 +306,7 @@ const cursorTruth = (
 const filterTruth = (rules: Rules, list: Lists.AnyList): Truth =>
   Object.assign({}, ...Object.keys(list.filters).map((field) => truthOfFilter(rules, list, field)))
 
-const truthOfFilter = ({ behaviour, ignored, renamed }: Rules, { name }: Lists.AnyList, field: string): Truth => {
+const truthOfFilter = ({ behaviour, ignored, odd, renamed }: Rules, { name }: Lists.AnyList, field: string): Truth => {
   const { absentValue, filterMatch, unknownParameter } = behaviour
   const isInvoice = name === "invoices"
   const absent = { nothing: "no record", everything: "everything", refuse: "a refusal" }[absentValue]
@@ -335,7 +335,8 @@ const truthOfFilter = ({ behaviour, ignored, renamed }: Rules, { name }: Lists.A
   const exact = { nothing: "no record", everything: "other records", refuse: "a refusal" }[absentValue]
   return {
     [`filter-${field}`]: ["only matching records", ...filterMatch === "prefix" ? ["records that begin with it"] : []],
-    [`absent-${field}`]: [absent],
+    // With a filter, the service shows the records that it hides, too.
+    [`absent-${field}`]: [absent, ...odd.hasHidden === true && absent === "everything" ? ["other records"] : []],
     ...(showsName ? { [`name-${field}`]: [field] } : {}),
     [`prefix-${field}`]: [filterMatch === "prefix" ? "records that begin with it" : exact]
   }

@@ -71,6 +71,16 @@ export const areFirst = Effect.fnUntraced(function*(
   return before !== undefined && areSame(earlier, later) ? false : undefined
 })
 
+/**
+ * Whether an answer has only records that follow those of an earlier first page. A service that does not accept a cursor can
+ * answer with the first page, which has other records once the list has changed.
+ */
+export const leadsOn = Effect.fnUntraced(function*(ask: Ask, first: Answer, answer: Answer) {
+  const after = idsOf(yield* requirePage(ask.getAfter(answer, largest)))
+  const [ids, at] = [idsOf(answer), after.indexOf(idsOf(first).at(-1))]
+  return ids.length > 0 && at >= 0 && ids.every((id) => after.indexOf(id) > at)
+})
+
 const isStart = ({ are, ids }: First, all: Ids): boolean =>
   ids.length > 0 && (are === "some" || ids.length === all.length) &&
   areSame(ids.slice(0, all.length), all.slice(0, ids.length))

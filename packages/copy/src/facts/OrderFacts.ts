@@ -20,7 +20,7 @@ import {
 } from "./Ask.ts"
 import { type Fact, observed } from "./Fact.ts"
 import { valueOf } from "./FilterFacts.ts"
-import { areFirst, areSame, largest, observeTwice, sizeOf } from "./Movement.ts"
+import { areFirst, areSame, largest, leadsOn, observeTwice, sizeOf } from "./Movement.ts"
 import { endOfList, sameCursor } from "./PageFacts.ts"
 
 /** `pages` is the most pages to read in search of the end of the list. */
@@ -128,7 +128,8 @@ const cursorFilters: Fact = {
         if (answer.page === undefined) return yield* refusalOf(issued)
         const found = itemsOf(answer)
         if (found.length > 0 && found.every((item) => String(fieldOf(item, field)).startsWith(value))) {
-          return (yield* isAccepted(issued))
+          // The next records can have the value as well, once the list has changed.
+          return (yield* isAccepted(issued)) && (yield* startsUnchanged(issued))
             ? observed("filtered records", "only records that match the filter")
             : undefined
         }
@@ -182,9 +183,18 @@ interface Issued {
 
 /** Whether a cursor still leads on as it was issued. Otherwise it has expired, or may be used once only. */
 const isAccepted = Effect.fnUntraced(function*({ answer, ask, cursor, first, limit }: Issued) {
-  const own = idsOf(yield* ask.getAfter(answer, { limit, cursor }))
+  const own = yield* ask.getAfter(answer, { limit, cursor })
+  if (limit !== largest.limit) return own.page !== undefined && (yield* leadsOn(ask, first, own))
+  // The records after a large page are not on it.
   const start = new Set(idsOf(first))
-  return own.length > 0 && !own.some((id) => start.has(id))
+  return itemsOf(own).length > 0 && !idsOf(own).some((id) => start.has(id))
+})
+
+/** Whether the list began with the first page and the same next records before and after an answer. */
+const startsUnchanged = Effect.fnUntraced(function*({ answer, ask, first }: Issued) {
+  const before = idsOf(ask.last(largest, answer) ?? answer).slice(0, 4)
+  const after = idsOf(yield* requirePage(ask.getAfter(answer, largest))).slice(0, 4)
+  return areSame(before, after) && areSame(before.slice(0, 2), idsOf(first))
 })
 
 const refusalOf = (issued: Issued) =>
@@ -208,8 +218,6 @@ const placeOf = Effect.fnUntraced(function*(
     return at >= 0 && areSame(whole.slice(at, at + 2), start) ? whole.slice(at + 2) : undefined
   }
   const before = idsOf(ask.last(largest, answer) ?? answer)
-  const atOnce = judge(ids, nextIn(before) ?? [])
-  if (atOnce !== undefined) return atOnce
   const after = idsOf(yield* requirePage(ask.getAfter(answer, largest)))
   const later = judge(ids, nextIn(after) ?? [])
   // If records appear before the two, a cursor can lead back to them.

@@ -18,7 +18,7 @@ import {
 } from "./Ask.ts"
 import { type Fact, observed, records, type Rule, rule } from "./Fact.ts"
 import { valueOf } from "./FilterFacts.ts"
-import { areFirst, areSame, largest, lastOf, observeTwice } from "./Movement.ts"
+import { areFirst, areSame, largest, lastOf, leadsOn, observeTwice } from "./Movement.ts"
 
 /** Facts about the pages of a list. */
 export const pageFacts = ({ limits }: Lists.AnyList): ReadonlyArray<Fact> => [
@@ -162,9 +162,17 @@ const nextPage: Fact = {
         }
         const before = new Set(idsOf(first))
         const repeats = idsOf(second).filter((id) => before.has(id)).length
-        if (repeats === 0) return observed("other records", "other records")
+        const whole = yield* ask.getAfter(second, largest)
+        if (whole.page !== undefined && (yield* leadsOn(ask, first, second))) {
+          return observed("other records", "other records")
+        }
+        // Without a large page, or with repeated records, the first page must be unchanged.
+        if (itemsOf(second).length === 0 || repeats === 0 && whole.page !== undefined) return undefined
         return areSame(idsOf(yield* requirePage(ask.getAfter(second, { limit: "2" }))), idsOf(first))
-          ? observed("repeated records", `${records(repeats)} of the previous page`)
+          ? observed(
+            repeats === 0 ? "other records" : "repeated records",
+            `${records(repeats)} of the previous page`
+          )
           : undefined
       })
     )
@@ -219,7 +227,8 @@ export const sameCursor: Fact = {
         const refused = [once, again].find((answer) => answer.page === undefined)
         // An older cursor may have expired.
         if (refused !== undefined) return by === "get" ? undefined : observed("refused", `status ${refused.status}`)
-        if (!leadsTwice(first, once, again) && !(yield* isLargestAccepted(ask, by))) return undefined
+        const isAccepted = areSame(idsOf(once), idsOf(again)) && (yield* leadsOn(ask, first, again))
+        if (!isAccepted && !(yield* isLargestAccepted(ask, by))) return undefined
         const encoded = encodeURIComponent(cursor) !== cursor
         return observed(
           "accepted",
@@ -235,15 +244,16 @@ const isLargestAccepted = Effect.fnUntraced(function*(ask: Ask, by: By) {
   if (!isFollowed(first)) return false
   const cursor = String(cursorOf(first))
   const once = yield* ask[by]({ ...largest, cursor })
-  return leadsTwice(first, once, yield* ask.getAfter(once, { ...largest, cursor }))
+  const again = yield* ask.getAfter(once, { ...largest, cursor })
+  const after = yield* requirePage(ask.getAfter(again, largest))
+  // A service may answer with the first page if it does not accept a cursor.
+  return shareOf(once, again) > 0.5 && [first, after].every((start) => shareOf(again, start) < 0.25)
 })
 
-/** Whether two answers have the same next records. In a list that changes, most are the same. */
-const leadsTwice = (first: Answer, once: Answer, again: Answer): boolean => {
-  const [start, ids] = [new Set(idsOf(first)), new Set(idsOf(again))]
-  // A service may answer with the first page if it does not accept a cursor.
-  const isFirst = [once, again].some((answer) => idsOf(answer).some((id) => start.has(id)))
-  return !isFirst && idsOf(once).filter((id) => ids.has(id)).length * 2 > Math.max(itemsOf(once).length, ids.size)
+/** Returns the share of records that another page has as well. */
+const shareOf = (answer: Answer, other: Answer): number => {
+  const ids = new Set(idsOf(other))
+  return idsOf(answer).filter((id) => ids.has(id)).length / Math.max(itemsOf(answer).length, 1)
 }
 
 /** Three pages show what it counts: only one of the answers fits all. */

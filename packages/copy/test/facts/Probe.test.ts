@@ -7,6 +7,7 @@ import { Sandbox } from "@payments/sandbox"
 import { drawRules, isRight } from "@payments/testkit/HiddenRules"
 import { diceOf, isLongRun, seed } from "@payments/testkit/Seed"
 import { Duration, Effect, Fiber, FileSystem, Layer } from "effect"
+import { HttpClient, HttpClientResponse } from "effect/http"
 import { join } from "node:path"
 import { type KnownFact, knownFacts, probe, readFacts } from "../../src/facts.ts"
 
@@ -35,6 +36,43 @@ const factOf = ({ facts }: Pick<Probed, "facts">, name: string, list: Lists.List
   return fact === undefined ? undefined : [fact.degree, fact.answer]
 }
 
+/** A service whose lists begin with two new records at each request. Cursors name the record before the next page. */
+const growing = (absent: "everything" | "every second record") => {
+  let newest = 1000
+  const recordAt = (index: number) => ({
+    id: `id-${index}`,
+    createdAt: new Date(1.7e12 + index * 1000).toISOString(),
+    ...Object.fromEntries(filterFields.map((field, at) => [field, `${field}-${index % (at + 20)}-long`]))
+  })
+  return Layer.succeed(
+    HttpClient.HttpClient,
+    HttpClient.make((request, url) =>
+      Effect.sync(() => {
+        newest += 2
+        const sent = url.searchParams
+        const [cursor, limit] = [sent.get("cursor"), Number(sent.get("limit") ?? 20)]
+        const list = Array.from({ length: newest }, (_, at) => recordAt(newest - at))
+        const [field, value] = [...sent].find(([name]) => filterFields.includes(name)) ?? []
+        const matching = cursor === null && field !== undefined
+          ? list.filter((record) => Object.entries(record).some((pair) => pair[0] === field && pair[1] === value))
+          : list
+        const selected = matching.length > 0
+          ? matching
+          : absent === "everything"
+          ? list
+          : list.filter((_, at) => at % 2 === 0)
+        const start = cursor === null ? 0 : selected.findIndex(({ id }) => id === cursor) + 1
+        const items = selected.slice(start, start + limit)
+        const next = start + limit < selected.length ? items.at(-1)?.id : null
+        const body = JSON.stringify({ items, cursor: next, count: selected.length })
+        return HttpClientResponse.fromWeb(request, new Response(body, { status: 200 }))
+      })
+    )
+  )
+}
+
+const filterFields = [...new Set(Lists.all.flatMap(({ filters }) => Object.keys(filters)))]
+
 describe("a probe", () => {
   it.live.each<readonly [Parameters<typeof Sandbox.layer>[0], name: string, answer: string]>([
     [{ count: "page" }, "count", "the page"],
@@ -57,10 +95,66 @@ describe("a probe", () => {
     [{}, "page-size", "the same records"],
     [{ records: 150, behaviour: { hiddenStatus: "pending" } }, "hidden-records", "yes"],
     [{ behaviour: { cursorLimit: "obey" } }, "cursor-limit", "the next records"],
-    [{ invoiceParameters: { contract: "contract_id" } }, "name-contract", "contract_id"]
+    [{ invoiceParameters: { contract: "contract_id" } }, "name-contract", "contract_id"],
+    [{ invoiceParameters: { limit: "pageSize" } }, "name-limit", "pageSize"],
+    [{ invoiceParameters: { cursor: "after" } }, "name-cursor", "after"],
+    [{ behaviour: { largestLimit: 50, largeLimit: "clamp" } }, "limit-100", "fewer"],
+    [{ behaviour: { largestLimit: 200, largeLimit: "clamp" } }, "limit-101", "obeyed"],
+    [{ behaviour: { largestLimit: 200, largeLimit: "clamp" } }, "limit-1000", "another limit"],
+    [{ behaviour: { endCursor: "empty" } }, "end-of-list", "an empty cursor"],
+    [{ behaviour: { endCursor: "absent" } }, "end-of-list", "no cursor"],
+    [{ behaviour: { cursorUse: "once" } }, "same-cursor", "refused"],
+    [{ behaviour: { cursorUse: "once", cursorLimit: "obey" } }, "cursor-limit", "the next records"],
+    [{ behaviour: { errors: "html" } }, "error-key", "text/html"],
+    [{ faults: [{ fault: "envelope", member: "count" }] }, "count", "no integer"]
   ])("of a service with %j is certain that %s is: %s", ([options, name, answer]) =>
     Effect.gen(function*() {
       assert.deepStrictEqual(factOf(yield* probeSandbox(options), name), ["certain", answer])
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
+  it.live("does not mistake the first page, given for a used cursor, for that of another limit", () =>
+    Effect.gen(function*() {
+      const behaviour = { cursorUse: "once", cursorLimit: "obey", invalidCursor: "first page" } as const
+      const probed = yield* probeSandbox({ behaviour }, 400)
+      assert.deepStrictEqual(factOf(probed, "cursor-limit"), ["certain", "the next records"])
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
+  it.live.each<readonly [Parameters<typeof Sandbox.layer>[0], name: string]>([
+    [{ records: 150, behaviour: { largestLimit: 200, largeLimit: "clamp" } }, "limit-1000"],
+    [{ records: 150, assumedLimit: 30, behaviour: { hiddenStatus: "pending" } }, "default-limit"],
+    [{ assumedLimit: 34, faults: [{ fault: "shortPage", records: 30, rate: 0.3 }] }, "default-limit"],
+    [{ faults: [{ fault: "envelope", member: "count", value: "7" }] }, "count"],
+    [{ behaviour: { cursorUse: "once", invalidCursor: "first page" } }, "same-cursor"],
+    [{ invoiceParameters: { limit: "pageSize" }, behaviour: { unknownParameter: "refuse" } }, "configured-key"],
+    [{ records: { payoutRequests: 400, payinSources: 400, invoices: 0 } }, "cursor-list"]
+  ])("of a service with %j does not guess %s", ([options, name]) =>
+    Effect.gen(function*() {
+      assert.strictEqual(factOf(yield* probeSandbox(options), name)?.[0], "undecided")
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
+  it.live.each<readonly [string, "everything" | "every second record", ReadonlyArray<readonly [string, string]>]>([
+    ["is certain in spite of it", "everything", [
+      ["absent-contract", "everything"],
+      ["unknown-parameter", "ignored"],
+      ["count", "the list"],
+      ["page-size", "the same records"],
+      ["same-cursor", "accepted"],
+      ["cursor-limit", "the next records"],
+      ["cursor-filters", "the next page, without the filter"],
+      ["name-cursor", "cursor"]
+    ]],
+    ["does not mistake a part for everything", "every second record", [["absent-contract", "other records"]]]
+  ])("of a list that gets two records with each request %s", ([, absent, expected]) =>
+    Effect.gen(function*() {
+      const file = join(yield* folder, "facts.json")
+      const config = yield* Sandbox.config("https://growing.localhost")
+      const { facts } = yield* probe(config, { file, budget: 600, pause: Duration.zero }).pipe(
+        Effect.provide(growing(absent))
+      )
+      const found = expected.map(([name]) => [name, ...factOf({ facts }, name) ?? []])
+      if (absent === "everything") {
+        assert.deepStrictEqual(found, expected.map(([name, answer]) => [name, "certain", answer]))
+      } else assert.notDeepEqual(found, [["absent-contract", "certain", "everything"]])
     }).pipe(Effect.scoped, Effect.provide(platform)))
 
   it.live("of a quiet service is certain of nine facts in ten within 200 requests", () =>
