@@ -148,7 +148,7 @@ describe("a probe", () => {
     Effect.gen(function*() {
       const file = join(yield* folder, "facts.json")
       const config = yield* Sandbox.config("https://growing.localhost")
-      const { facts } = yield* probe(config, { file, budget: 600, pause: Duration.zero }).pipe(
+      const { facts } = yield* probe(config, { to: file, budget: 600, pause: Duration.zero }).pipe(
         Effect.provide(growing(absent))
       )
       const found = expected.map(([name]) => [name, ...factOf({ facts }, name) ?? []])
