@@ -164,7 +164,11 @@ const prefix = (section: string, field: string): Fact => ({
   observe: Effect.fnUntraced(function*(ask) {
     const { beginning, value } = yield* beginningOf(ask, field)
     const answer = yield* pageOrRefusal(ask.get({ [field]: beginning, limit: "100" }))
-    if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
+    if (answer.page === undefined) {
+      return (yield* isStill(ask, answer, field, value))
+        ? observed("a refusal", `status ${answer.status}`)
+        : yield* notObserved("the list changed in between")
+    }
     const values = itemsOf(answer).map((item) => fieldOf(item, field))
     if (values.includes(beginning)) return yield* notObserved("the beginning is a value of its own")
     if (values.length > 0 && values.every((text) => typeof text === "string" && text.startsWith(beginning))) {

@@ -133,6 +133,8 @@ const cursorFilters: Fact = {
             ? observed("filtered records", "only records that match the filter")
             : undefined
         }
+        // A service that ignores the cursor can answer with what follows, once the list has changed.
+        if (!(yield* isAccepted(issued))) return undefined
         return yield* placeOf(issued, (ids, next) =>
           areSame(ids, next.slice(0, 2))
             ? observed("the next page, without the filter", "the records that the cursor gives alone")
@@ -226,7 +228,9 @@ const placeOf = Effect.fnUntraced(function*(
   if (ids.length > 0 && areSame(ids, after.slice(0, ids.length))) {
     return observed("the first page", "the records of the first page")
   }
-  return areSame(before, after) && !ask.hasShortPages() ? observed("other records", "not the next records") : undefined
+  return areSame(before, after) && (yield* hasFullPages(ask))
+    ? observed("other records", "not the next records")
+    : undefined
 })
 
 /** Returns a filter that none of the first records matches, with a value of another record. */
