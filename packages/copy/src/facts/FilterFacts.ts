@@ -16,7 +16,7 @@ import {
   requirePage
 } from "./Ask.ts"
 import { type Fact, observed, records, rule } from "./Fact.ts"
-import { areFirst, largest, observeTwice, sizeOf } from "./Movement.ts"
+import { areFirst, largest, leastStayed, observeTwice, sizeOf } from "./Movement.ts"
 
 export const filterFacts = ({ filters, section }: Lists.AnyList): ReadonlyArray<Fact> => [
   ...Object.entries<Lists.Filter>(filters).flatMap(([field, filter]) => [
@@ -52,6 +52,14 @@ const stayedDuring = Effect.fnUntraced(function*(ask: Ask, answer: Answer) {
   return itemsOf(after).filter((_, index) => before.has(ids[index]))
 })
 
+/** Whether the list had such a record when it gave an answer. Not all of many records vanish between two requests. */
+const stayed = (ask: Ask, answer: Answer, isSuch: (item: unknown) => boolean) => {
+  const before = ask.last(largest, answer)
+  return before !== undefined && itemsOf(before).filter(isSuch).length >= leastStayed
+    ? Effect.succeed(true)
+    : Effect.map(stayedDuring(ask, answer), (items) => items.some(isSuch))
+}
+
 /** Whether the list had a record with the value when it gave an answer. */
 const isStill = (ask: Ask, answer: Answer, field: string, value: string) =>
   Effect.map(stayedDuring(ask, answer), (items) => items.some((item) => fieldOf(item, field) === value))
@@ -69,7 +77,11 @@ const filtering = (section: string, field: string, filter: Lists.Filter): Fact =
         const answer = yield* pageOf(ask, { [field]: value, limit: "100" }, by)
         const filtered = itemsOf(answer)
         const matching = filtered.filter((item) => Lists.matches(filter, fieldOf(item, field), value)).length
-        if (matching > 0 && matching === filtered.length) return observed("only matching records", records(matching))
+        if (matching > 0 && matching === filtered.length) {
+          // In a list of few records, the others may have vanished in between.
+          const hasOthers = yield* stayed(ask, answer, (item) => !Lists.matches(filter, fieldOf(item, field), value))
+          return hasOthers ? observed("only matching records", records(matching)) : undefined
+        }
         // A service that ignores unknown values answers with everything once the last record with the value is gone.
         if (!(yield* isStill(ask, answer, field, value))) return undefined
         if (filtered.length === 0) return observed("no record", "no record, although one has the value")
@@ -96,7 +108,9 @@ const absentValue = (section: string, field: string): Fact => ({
           withAbsentValue(ask, field, (value) => ask[by]({ [field]: value, limit: "100" }))
         )
         if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
-        if (itemsOf(answer).length === 0 && !isFollowed(answer)) return observed("no record", "no record")
+        if (itemsOf(answer).length === 0 && !isFollowed(answer)) {
+          return (yield* stayed(ask, answer, () => true)) ? observed("no record", "no record") : undefined
+        }
         const isEverything = yield* areFirst(ask, [answer], [{ ids: idsOf(answer), are: sizeOf(ask, answer) }])
         if (isEverything === undefined) return undefined
         return isEverything

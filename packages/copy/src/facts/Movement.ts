@@ -100,4 +100,4 @@ const isBetween = ({ are, ids }: First, earlier: Ids, later: Ids): boolean => {
 }
 
 /** Fewer records can be the same by chance. */
-const leastStayed = 20
+export const leastStayed = 20

@@ -281,22 +281,30 @@ const meaningOfCount: Fact = {
         const tolerance = isFar ? itemsOf(all).length / 4 : 0
         const again = yield* requirePage(ask.getAfter(lastOf(answers), largest))
         const change = Math.abs((countIn(again) ?? Number.NaN) - (countIn(all) ?? 0))
-        const meaning = meaningOf({ counts, lengths, skipped: itemsOf(isFar ? all : two).length, tolerance })
+        const meaning = meaningOf({
+          counts,
+          lengths,
+          skipped: itemsOf(isFar ? all : two).length,
+          tolerance,
+          isShort: ask.hasShortPages()
+        })
         return change <= tolerance && meaning !== undefined ? observed(meaning, seen) : undefined
       })
     )
 }
 
 /** Returns the only meaning by which the list has the same length on all pages. `skipped` records precede the last page. */
-const meaningOf = ({ counts, lengths, skipped, tolerance }: {
+const meaningOf = ({ counts, isShort, lengths, skipped, tolerance }: {
   readonly counts: ReadonlyArray<number>
   readonly lengths: ReadonlyArray<number>
   readonly skipped: number
   readonly tolerance: number
+  /** Whether pages are short before the end, so that few records were read. */
+  readonly isShort: boolean
 }): string | undefined => {
   const before = [0, 0, skipped]
   // The list has at least the records that were read.
-  const isLong = counts.every((count) => count >= skipped + (lengths[2] ?? 0) - tolerance)
+  const isLong = !isShort && counts.every((count) => count >= skipped + (lengths[2] ?? 0) - tolerance)
   const totals = {
     ...(isLong ? { "the list": counts } : {}),
     "what follows the page": counts.map((count, index) => count + (before[index] ?? 0) + (lengths[index] ?? 0)),
