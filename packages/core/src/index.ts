@@ -13,6 +13,7 @@ export {
   type Settings
 } from "./config/PaymentsConfig.ts"
 export { bitsOfOthers, type PlainFile, PlainFileError, readPlainFile } from "./config/PlainFile.ts"
+export { makePaces, type Paces } from "./listing/Paces.ts"
 export { BeforePage } from "./model/BeforePage.ts"
 export * as Days from "./model/Days.ts"
 export type {

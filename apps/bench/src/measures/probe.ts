@@ -86,12 +86,16 @@ const note = (outcome: Outcome, { degree, name }: KnownFact): void => {
   else outcome.open.set(name, (outcome.open.get(name) ?? 0) + 1)
 }
 
+/** The faults of these services depend on no rate, so a slower probe would only take longer. */
+const slowDown = { factor: 1, recoveryPerSecond: 1, slowestPerSecond: 1000 }
+
 const probeSandbox = async (options: SandboxOptions, budget: number): Promise<Probed> => {
   using place = temporaryFolder()
   const file = join(place.folder, "facts.json")
   const probing = Effect.gen(function*() {
     const { url } = yield* Sandbox
-    return yield* probe(yield* Sandbox.config(url), { to: file, budget, pause: Duration.zero })
+    const config = { ...(yield* Sandbox.config(url)), slowDown }
+    return yield* probe(config, { to: file, budget, pause: Duration.zero })
   })
   return await Effect.runPromise(
     probing.pipe(

@@ -4,6 +4,7 @@ import type { Finding } from "@payments/copy/facts"
 import { Lists, PaymentsConfig } from "@payments/core"
 import {
   checkAll,
+  chosenRateLimitStore,
   CommandExit,
   duration,
   ExitCode,
@@ -15,7 +16,7 @@ import {
   terminalWidth,
   wholeNumberFlag
 } from "@payments/program"
-import { Effect, type Layer } from "effect"
+import { Effect, Layer } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { HttpClient } from "effect/http"
 import type * as TextWidth from "../output/TextWidth.ts"
@@ -46,13 +47,18 @@ export const conformanceCommand = <R>(
     },
     Effect.fnUntraced(function*({ format, pages, pause }) {
       const { conformance } = yield* Effect.promise(() => import("@payments/copy/facts"))
-      const { pauseDuration, settings } = yield* checkAll({
+      const { pauseDuration, rateLimits, settings } = yield* checkAll({
         pauseDuration: setting({ name: "pause", text: pause }, undefined, duration),
-        settings: Effect.provide(PaymentsConfig, config)
+        settings: Effect.provide(PaymentsConfig, config),
+        rateLimits: Layer.build(chosenRateLimitStore)
       })
       yield* requireOutput
       yield* logLine("Reading, one request at a time. Nothing is written.")
-      const findings = yield* Effect.provide(conformance(settings, { pages, pause: pauseDuration }), http)
+      const findings = yield* conformance(settings, { pages, pause: pauseDuration }).pipe(
+        Effect.provide(http),
+        // All programs with the key share its rate.
+        Effect.provide(rateLimits)
+      )
       const width = yield* terminalWidth
       const textWidth = yield* Effect.promise(() => import("../output/TextWidth.ts"))
       yield* print(format === "json" ? `${JSON.stringify(findings, null, 2)}\n` : tableOf(findings, textWidth, width))
@@ -63,7 +69,7 @@ export const conformanceCommand = <R>(
           problem: `${broken} of ${findings.length} rules do not hold.`
         })
       }
-    })
+    }, Effect.scoped)
   ).pipe(
     Command.withDescription("Check the service against its document, rule by rule; only reads"),
     Command.withExamples([

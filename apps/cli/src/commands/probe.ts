@@ -4,6 +4,7 @@ import type { KnownFact } from "@payments/copy/facts"
 import { PaymentsConfig } from "@payments/core"
 import {
   checkAll,
+  chosenRateLimitStore,
   duration,
   fromDestination,
   logLine,
@@ -12,7 +13,7 @@ import {
   setting,
   wholeNumberFlag
 } from "@payments/program"
-import { Effect, type Layer } from "effect"
+import { Effect, Layer } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { HttpClient } from "effect/http"
 import { rowFormatFlag } from "../output/Rows.ts"
@@ -40,9 +41,10 @@ export const probeCommand = <R>(
     },
     Effect.fnUntraced(function*({ budget, format, html, pause, to }) {
       const { probe } = yield* Effect.promise(() => import("@payments/copy/facts"))
-      const { pauseDuration, settings } = yield* checkAll({
+      const { pauseDuration, rateLimits, settings } = yield* checkAll({
         pauseDuration: setting({ name: "pause", text: pause }, undefined, duration),
-        settings: Effect.provide(PaymentsConfig, config)
+        settings: Effect.provide(PaymentsConfig, config),
+        rateLimits: Layer.build(chosenRateLimitStore)
       })
       yield* requireOutput
       yield* logLine(`Sending at most ${budget} requests, one at a time. They only read.`)
@@ -53,6 +55,8 @@ export const probeCommand = <R>(
         .pipe(
           Effect.onInterrupt(() => Effect.ignore(printFacts(known, format))),
           Effect.provide(http),
+          // All programs with the key share its rate.
+          Effect.provide(rateLimits),
           Effect.catchTag("FactsFileError", fileProblem("--to"))
         )
       yield* writePage(facts, html)

@@ -2,7 +2,7 @@
  * Requests of a probe: one after the other, with a pause after each, within a number of requests. Answers keep their status,
  * so that a refusal is an observation.
  */
-import { isJsonObject, Lists, PaymentsConfig } from "@payments/core"
+import { isJsonObject, Lists, type Paces, PaymentsConfig } from "@payments/core"
 import { Data, DateTime, Duration, Effect, Redacted, Stream } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 
@@ -84,6 +84,8 @@ export interface AskOptions {
   readonly config: PaymentsConfig["Service"]
   readonly client: HttpClient.HttpClient
   readonly list: Lists.AnyList
+  /** The request rate, which other programs with the key may share. */
+  readonly paces: Paces
   /** The pause after each request. */
   readonly pause: Duration.Duration
   /** Takes part of the budget. Fails if nothing is left. */
@@ -153,11 +155,13 @@ export const makeAsk = (options: AskOptions): Ask => {
 export const mustWait = "it needs a later answer"
 
 const makeSend = (
-  { client, config, list, onAnswer, pause, take }: AskOptions,
+  { client, config, list, onAnswer, paces, pause, take }: AskOptions,
   nameOf: Ask["nameOf"]
 ): Ask["send"] => {
   const address = PaymentsConfig.addressOf(config, list)
   const configuredKey = PaymentsConfig.keysOf(config)[list.baseAddress]
+  const pace = paces.of(list, configuredKey)
+  let refusals = 0
   return (parameters, { below, headers: more = {}, key, named = {} } = {}) => {
     const query = Object.entries(parameters).map(([field, value]) => [nameOf(field), value] as const)
     const request = HttpClientRequest.get(below === undefined ? address : `${address}/${below}`, {
@@ -168,11 +172,10 @@ const makeSend = (
     })
     const shown = withoutSecrets([Redacted.value(configuredKey), ...Object.values({ ...parameters, ...named })])
     const sentKey = key === "wrong" ? Redacted.make("wrong-key") : configuredKey
-    const attempt = take.pipe(
-      Effect.andThen(Effect.all([
-        DateTime.now,
-        client.execute(key === "none" ? request : HttpClientRequest.bearerToken(request, sentKey))
-      ])),
+    const exchange = Effect.all([
+      DateTime.now,
+      client.execute(key === "none" ? request : HttpClientRequest.bearerToken(request, sentKey))
+    ]).pipe(
       Effect.flatMap(([sent, response]) =>
         Effect.map(
           Effect.all([textOf(response, config.largestBodyBytes), DateTime.now]),
@@ -202,11 +205,23 @@ const makeSend = (
           ? error
           : new NotObserved({ reason: `no answer (${error._tag})`, retryAfter: Duration.zero })
       ),
+      Effect.tap(({ status, ...answer }) => {
+        refusals = status === 429 ? refusals + 1 : 0
+        return status === 429 ? paces.onRateLimited(pace, retryAfterOf(answer)) : Effect.void
+      }),
       Effect.filterOrFail((answer) => isAnswer(answer) || answer.status === 304, refusalOf),
       Effect.tap(Effect.sleep(pause)),
       Effect.provideService(HttpClient.TracerDisabledWhen, () => true),
       // A client that follows a redirect could send the key to another address.
       Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" })
+    )
+    // Each 429 makes the pace slower, so a service that answers nothing else is not asked for hours.
+    const attempt = Effect.suspend(() =>
+      refusals < mostRefusals
+        ? take.pipe(Effect.andThen(pace.acquire), Effect.andThen(exchange))
+        : Effect.fail(
+          new NotObserved({ reason: `the service answered 429 ${refusals} times in a row`, mustStop: true })
+        )
     )
     // Without another attempt, the other requests of the fact would have been sent for nothing.
     return Effect.retry(attempt, {
@@ -216,6 +231,9 @@ const makeSend = (
     })
   }
 }
+
+/** After so many answers with 429 in a row, no further request is sent. */
+const mostRefusals = 9
 
 /** How many answers this process has received. One request is sent at a time, so that their numbers order them. */
 let requests = 0
@@ -238,14 +256,18 @@ const withoutSecrets = (secrets: ReadonlyArray<string>) => {
 const longestWait = Duration.minutes(1)
 
 /** The reason of an answer that shows nothing. Rate limits and failures of the server are transient. */
-const refusalOf = ({ between, headers, status }: Answer): NotObserved => {
+const refusalOf = ({ status, ...answer }: Answer): NotObserved => {
   const reason = `the service answered ${status}`
   if (status !== 429 && status < 500) return new NotObserved({ reason })
-  const given = headers["retry-after"]
-  const wait = given === undefined ? Duration.zero : retryAfterIn(given, between[1])
+  const wait = retryAfterOf(answer) ?? Duration.zero
   return Duration.isLessThanOrEqualTo(wait, longestWait)
     ? new NotObserved({ reason, retryAfter: wait })
     : new NotObserved({ reason: `${reason}, and wants no request for more than a minute`, mustStop: true })
+}
+
+const retryAfterOf = ({ between, headers }: Pick<Answer, "between" | "headers">): Duration.Duration | undefined => {
+  const given = headers["retry-after"]
+  return given === undefined ? undefined : retryAfterIn(given, between[1])
 }
 
 /** Reads seconds or a date (RFC 9110 §10.2.3). */

@@ -3,7 +3,7 @@
  * reads, one request after the other. A rule holds, does not hold, or could not be observed, for example because a list is
  * too short. A finding contains nothing of a record, cursor or key.
  */
-import { Lists, type PaymentsConfig } from "@payments/core"
+import { Lists, makePaces, type PaymentsConfig } from "@payments/core"
 import { Duration, Effect } from "effect"
 import { HttpClient } from "effect/http"
 import { makeAsk } from "./Ask.ts"
@@ -28,6 +28,7 @@ export const conformance: (
   { pages = 10, pause = Duration.millis(500) } = {}
 ) {
   const client = yield* HttpClient.HttpClient
+  const paces = yield* makePaces(config)
   const findings: Array<Finding> = []
   for (const list of Lists.all) {
     const content = new ContentCheck(list)
@@ -35,6 +36,7 @@ export const conformance: (
       client,
       config,
       list,
+      paces,
       pause,
       take: Effect.void,
       onAnswer: (...answer) => content.add(...answer)

@@ -2,7 +2,7 @@
  * Observes facts until they are certain, within a number of requests. It only reads, one request after the other, and stores
  * each observation before it sends the next request.
  */
-import { Lists, type PaymentsConfig } from "@payments/core"
+import { Lists, makePaces, type PaymentsConfig } from "@payments/core"
 import { DateTime, Duration, Effect, type FileSystem, type Path, Ref } from "effect"
 import { HttpClient } from "effect/http"
 import { type Acceptance, add, type Evidence, isContradicted, judge, type Judgement } from "../port/Judgement.ts"
@@ -66,6 +66,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
 > = Effect.fnUntraced(function*(config, options) {
   const { budget, onObserved = () => Effect.void, pause = Duration.millis(500), to } = options
   const client = yield* HttpClient.HttpClient
+  const paces = yield* makePaces(config)
   const store = yield* openFacts(to, config)
   let facts = yield* store.read
   const spent = yield* Ref.make(0)
@@ -111,7 +112,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
     const now = yield* DateTime.now
     // The facts of one round share their requests.
     const asks = Lists.all.map((list, index) =>
-      makeAsk({ client, config, list, pause, take, sizes: sizes[index] ?? new Map() })
+      makeAsk({ client, config, list, paces, pause, take, sizes: sizes[index] ?? new Map() })
     )
     for (const group of groupsOf(asks, facts, costs, round === 1 ? now : undefined)) {
       const waiting = yield* Effect.filter(

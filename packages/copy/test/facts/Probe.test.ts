@@ -1,13 +1,14 @@
 /** Probes sandboxes whose hidden rules are known, and services that contradict themselves, move, fail or end. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
-import { Lists } from "@payments/core"
+import { Lists, makePaces, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { Sandbox } from "@payments/sandbox"
 import { drawRules, isRight } from "@payments/testkit/HiddenRules"
 import { diceOf, isLongRun, seed } from "@payments/testkit/Seed"
 import { Duration, Effect, Fiber, FileSystem, Layer } from "effect"
 import { HttpClient, HttpClientResponse } from "effect/http"
+import { layerStoreMemory } from "effect/persistence/RateLimiter"
 import { join } from "node:path"
 import { type KnownFact, knownFacts, probe, readFacts } from "../../src/facts.ts"
 
@@ -21,12 +22,18 @@ interface Probed {
 
 const folder = Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
 
+/** The faults of these services depend on no rate, so a slower probe would only take longer. */
+const slowDown = { factor: 1, recoveryPerSecond: 1, slowestPerSecond: 1000 }
+
 /** Probes a sandbox with these options. */
 const probeSandbox = (options: Parameters<typeof Sandbox.layer>[0], budget = 260) =>
   Effect.gen(function*() {
     const file = join(yield* folder, "facts.json")
     const probed = yield* Sandbox.use(({ url }) =>
-      Effect.flatMap(Sandbox.config(url), (config) => probe(config, { to: file, budget, pause: Duration.zero }))
+      Effect.flatMap(
+        Sandbox.config(url),
+        (config) => probe({ ...config, slowDown }, { to: file, budget, pause: Duration.zero })
+      )
     ).pipe(Effect.provide(Sandbox.layer(options)))
     return { ...probed, file } satisfies Probed
   })
@@ -280,6 +287,28 @@ describe("a probe", () => {
         assert.strictEqual(requests, 3)
         assert.isTrue(facts.some(({ seen }) => seen.includes("wants no request for more than a minute")))
       }
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
+  it.live("slows the clients down that share its rate if the service answers 429", () =>
+    Effect.gen(function*() {
+      const file = join(yield* folder, "facts.json")
+      yield* Sandbox.use(({ url }) =>
+        Effect.gen(function*() {
+          const config = { ...(yield* Sandbox.config(url)), maxRequestsPerSecond: 100 }
+          const paces = yield* makePaces(config)
+          const other = paces.of(Lists.payoutRequests, PaymentsConfig.keysOf(config).payments)
+          yield* other.acquire
+          const before = other.rate()
+          yield* probe(config, { to: file, budget: 1, pause: Duration.zero })
+          // A client reads the rate every second.
+          yield* Effect.sleep("1.1 seconds")
+          yield* other.acquire
+          assert.isBelow(other.rate(), before * 0.95)
+        })
+      ).pipe(
+        Effect.provide(Sandbox.layer({ faults: [{ fault: "status", status: 429 }] })),
+        Effect.provide(layerStoreMemory)
+      )
     }).pipe(Effect.scoped, Effect.provide(platform)))
 
   it.live("keeps what it has stored when it is interrupted", () =>

@@ -6,13 +6,13 @@
  * `layer` reads a service over any `HttpClient`. `layerConfig` reads the address and the key of the service from
  * environment variables. `layerTest` of `@payments/core/testing` reads records in memory with the same semantics.
  */
-import { Context, Effect, type FileSystem, Layer, Option } from "effect"
+import { Context, Effect, type FileSystem, Layer } from "effect"
 import { HttpClient } from "effect/http"
-import { RateLimiterStore } from "effect/persistence/RateLimiter"
 import { PaymentsConfig, type PaymentsConfigError } from "../config/PaymentsConfig.ts"
 import { makeHttpPages } from "../http/HttpPages.ts"
 import { makeClient } from "../listing/Client.ts"
 import { makeListOperation } from "../listing/ListReader.ts"
+import { makePaces } from "../listing/Paces.ts"
 import type { EachList, ListOperations } from "../model/ListOperation.ts"
 import * as Lists from "../model/Lists.ts"
 
@@ -26,8 +26,8 @@ export class PaymentsApi extends Context.Service<PaymentsApi, ListOperations>()(
     PaymentsApi,
     Effect.gen(function*() {
       const config = yield* PaymentsConfig
-      const store = Option.getOrUndefined(yield* Effect.serviceOption(RateLimiterStore))
-      const client = makeClient(config, makeHttpPages(config, yield* HttpClient.HttpClient), store)
+      const send = makeHttpPages(config, yield* HttpClient.HttpClient)
+      const client = makeClient(config, send, yield* makePaces(config))
       const operations = Lists.map((list) => makeListOperation<unknown, object>(list, client, config))
       // The cast is sound: `Lists.map` keeps the names, but its type does not relate each list to its own records.
       return { ...operations as EachList, source: config.source, isSecret: client.secrets.areIn }

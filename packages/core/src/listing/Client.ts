@@ -3,7 +3,6 @@
  * pace, retry budget, keys and secrets.
  */
 import { Duration, Effect, Record, Redacted, Result, Semaphore } from "effect"
-import type { RateLimiterStore } from "effect/persistence/RateLimiter"
 import { type Deadlines, PaymentsConfig } from "../config/PaymentsConfig.ts"
 import { makeTimeLimit } from "../http/Deadline.ts"
 import type { PageRequest, RawAnswer, SendRequest } from "../http/PageRequest.ts"
@@ -12,12 +11,10 @@ import * as Lists from "../model/Lists.ts"
 import * as Monotonic from "../model/Monotonic.ts"
 import { PaymentsError, type Reason, Unauthorized } from "../model/PaymentsError.ts"
 import * as Position from "../model/Position.ts"
-import { keyFingerprintOf } from "../pace/KeyFingerprint.ts"
-import { makeOwnPace, type Pace } from "../pace/Pace.ts"
 import * as Retry from "../pace/Retry.ts"
-import { makeSharedPace } from "../pace/SharedPace.ts"
 import { describeBody, type Envelope, openEnvelope, reasonOfStatus, requestIdOf } from "../page/PageDecoder.ts"
 import { makeSecrets, type Secrets } from "../page/SafeText.ts"
+import type { Paces } from "./Paces.ts"
 import { instrument } from "./RequestTelemetry.ts"
 
 /** A page whose records are not checked yet. */
@@ -44,25 +41,18 @@ export interface Client {
   readonly secrets: Secrets
 }
 
-/** Returns a client that sends its requests with `send`. With a store, it shares its request rate with other clients. */
-export const makeClient = (
-  config: PaymentsConfig["Service"],
-  send: SendRequest,
-  store?: RateLimiterStore["Service"]
-): Client => {
+/** Returns a client that sends its requests with `send`, at these paces. */
+export const makeClient = (config: PaymentsConfig["Service"], send: SendRequest, paces: Paces): Client => {
   const secrets = makeSecrets(Object.values(PaymentsConfig.keysOf(config)).map(Redacted.value))
   const keys = makeKeys(config, secrets)
-  const paceOf = makePaces(config, store)
-
-  const onRateLimited = (pace: Pace, retryAfter: Duration.Duration | undefined) => {
-    // A request whose `Retry-After` is longer than the retry policy accepts fails, and its error contains the wait.
-    // Such a wait does not delay other requests.
-    const ignored = retryAfter === undefined || Duration.isGreaterThan(retryAfter, config.retry.longestRetryAfter)
-    return pace.onRateLimited(ignored ? 0 : Duration.toMillis(retryAfter))
-  }
 
   const instrumented = Lists.map((list) =>
-    instrument(PaymentsConfig.addressOf(config, list), list, () => paceOf(list, keys.keyOf(list)), config.traceHeaders)
+    instrument(
+      PaymentsConfig.addressOf(config, list),
+      list,
+      () => paces.of(list, keys.keyOf(list)),
+      config.traceHeaders
+    )
   )
 
   const addressOf = (list: Lists.AnyList): string => {
@@ -71,12 +61,12 @@ export const makeClient = (
   }
 
   const exchange = (request: PageRequest, key: Redacted.Redacted<string>, count: Attempts) => {
-    const pace = paceOf(request.list, key)
+    const pace = paces.of(request.list, key)
     const sending = Effect.suspend(() => {
       for (const value of [...Object.values(request.filters), request.cursor ?? ""]) secrets.add(value)
       const sent = Effect.tapError(
         tryOnce({ list: request.list, sending: send(request, key), deadlines: config.deadlines, secrets }),
-        ({ reason }) => reason._tag === "RateLimited" ? onRateLimited(pace, reason.retryAfter) : Effect.void
+        ({ reason }) => reason._tag === "RateLimited" ? paces.onRateLimited(pace, reason.retryAfter) : Effect.void
       )
       return instrumented[request.list.name](count.made++, sent)
     })
@@ -166,32 +156,6 @@ const makeKeys = (config: PaymentsConfig["Service"], secrets: Secrets) => {
   }, keyReading.withPermits(1))
 
   return { keyOf: ({ baseAddress }: Lists.AnyList) => keys[baseAddress], freshKey }
-}
-
-/**
- * Returns the function from a list and its key to their pace. Without a store, all lists have the same pace. With a
- * store, the lists of a base address share it with all clients that read this address with the same key.
- */
-const makePaces = (config: PaymentsConfig["Service"], store: RateLimiterStore["Service"] | undefined) => {
-  const { maxRequestsPerSecond: ceiling, slowDown } = config
-  if (store === undefined) {
-    const own = makeOwnPace(ceiling, slowDown)
-    return (): Pace => own
-  }
-  const paces = new Map<string, Pace>()
-  return ({ baseAddress }: Lists.AnyList, key: Redacted.Redacted<string>): Pace => {
-    const { href } = baseAddress === "invoices" ? config.invoicesBaseUrl : config.baseUrl
-    const id = `${href} ${Redacted.value(key)}`
-    const known = paces.get(id)
-    if (known !== undefined) return known
-    const name = Effect.map(
-      Effect.promise(() => keyFingerprintOf(key)(`rate limit of ${href}`)),
-      (fingerprint = "") => `${href} ${fingerprint}`
-    )
-    const pace = makeSharedPace({ store, name, ceiling, slowDown })
-    paces.set(id, pace)
-    return pace
-  }
 }
 
 /** Sends one request and reads the envelope of its answer. The attempt's deadline includes decoding the answer. */

@@ -1,6 +1,6 @@
 /** Runs the built program as a user does, and a sandbox for it. */
 import { Lists } from "@payments/core"
-import { Sandbox, type SandboxOptions } from "@payments/sandbox"
+import { Sandbox } from "@payments/sandbox"
 import { Effect, Layer } from "effect"
 import type { SpawnOptions } from "node:child_process"
 import { mkdtempSync, rmSync } from "node:fs"
@@ -85,7 +85,7 @@ export const temporaryFolder = Effect.acquireRelease(
  * Starts a sandbox on a free port and returns the environment of its clients. Closing the scope stops it. By default
  * some of its text is hostile.
  */
-export const sandboxEnv = (options: SandboxOptions = {}) =>
+export const sandboxEnv = (options: Parameters<typeof Sandbox.layer>[0] = {}) =>
   Effect.map(Layer.build(Sandbox.layer({ hostileText: 0.02, ...options })), (context) => ({
     PAYMENTS_BASE_URL: Effect.runSync(Effect.provide(Sandbox.use(({ url }) => Effect.succeed(url)), context)),
     PAYMENTS_API_KEY: "sandbox_test"
