@@ -9,8 +9,11 @@ export type Disturbance = "quiet" | "moving" | "failing"
 /** The right answers by fact. */
 export type Truth = { readonly [fact: string]: ReadonlyArray<string> }
 
-/** Facts that no entry says the truth about: with ignored and renamed filters, they depend on which values are tried. */
-const unjudged = new Set(["two-filters", "cursor-filters"])
+/**
+ * Facts that no entry says the truth about: with ignored and renamed filters, they depend on which values are tried, and
+ * the life of a cursor on the pauses of the probe.
+ */
+const unjudged = new Set(["two-filters", "cursor-filters", "cursor-life"])
 
 /** Whether requests can decide the fact. The values of a sandbox do not always have a beginning of their own. */
 export const canBeDecided = ({ isDecidable, truth }: HiddenRules, list: Lists.AnyList, fact: string): boolean =>

@@ -78,6 +78,19 @@ export interface Ask {
   readonly ifUnclear: "send" | "fail" | "wait"
   /** The same for facts that wait: instead of later and new requests they fail with {@link mustWait}. */
   readonly waiting: Ask
+  /** The cursors of this round that no request has sent. */
+  readonly unused: ReadonlyMap<string, UnusedCursor>
+}
+
+/** A cursor that only pages have had, and no request. */
+export interface UnusedCursor {
+  readonly cursor: string
+  /** Those of the request. */
+  readonly parameters: Parameters
+  /** The first page that had it. */
+  readonly page: Answer
+  /** When the last page that had it was complete, in milliseconds since the epoch. */
+  readonly lastAt: number
 }
 
 export interface AskOptions {
@@ -109,12 +122,14 @@ export const makeAsk = (options: AskOptions): Ask => {
     return known
   }
   const sizes = options.sizes ?? new Map<string, Set<number>>()
+  const cursors = makeCursors()
   const send: Ask["send"] = (parameters, unusual) =>
     Effect.tap(
       sendOne(parameters, unusual),
       (answer) =>
         Effect.sync(() => {
           answersTo(parameters, unusual).push(answer)
+          cursors.note(parameters, unusual, answer)
           const { limit } = parameters
           if (limit !== undefined && isFollowed(answer)) {
             sizes.set(limit, (sizes.get(limit) ?? new Set()).add(itemsOf(answer).length))
@@ -139,7 +154,7 @@ export const makeAsk = (options: AskOptions): Ask => {
     const known = last(parameters)
     return known === undefined || known.nth + recentAnswers < requests ? send(parameters) : Effect.succeed(known)
   }
-  const shared = { list, nameOf, send, get, getRecent, last, hasShortPages }
+  const shared = { list, nameOf, send, get, getRecent, last, hasShortPages, unused: cursors.unused }
   const waiting: Ask = {
     ...shared,
     ifUnclear: "wait",
@@ -151,13 +166,56 @@ export const makeAsk = (options: AskOptions): Ask => {
   return { ...shared, ifUnclear: "send", getAfter: getAfter(send), waiting }
 }
 
+/** Keeps the cursors of first pages that no request has sent. */
+const makeCursors = () => {
+  const unused = new Map<string, UnusedCursor>()
+  const used = new Set<string>()
+  const note = ({ cursor: sent, ...parameters }: Parameters, unusual: Unusual = {}, answer: Answer): void => {
+    if (sent !== undefined) {
+      used.add(sent)
+      unused.delete(sent)
+    }
+    const given = cursorOf(answer)
+    if (typeof given !== "string" || used.has(given) || sent !== undefined || Object.keys(unusual).length > 0) return
+    // A service may give the same cursor several times. Then its life may begin anew.
+    const { page = answer } = unused.get(given) ?? {}
+    unused.set(given, { cursor: given, parameters, page, lastAt: answer.between[1] })
+  }
+  return { unused, note }
+}
+
 /** The reason of a fact that needs an answer which other facts may need too. */
 export const mustWait = "it needs a later answer"
 
-const makeSend = (
-  { client, config, list, onAnswer, paces, pause, take }: AskOptions,
-  nameOf: Ask["nameOf"]
-): Ask["send"] => {
+/** Reads the whole answer. */
+const answerFrom = (
+  { config, list, onAnswer }: AskOptions,
+  response: HttpClientResponse.HttpClientResponse,
+  { sent, shown }: { readonly sent: DateTime.Utc; readonly shown: ReturnType<typeof withoutSecrets> }
+) =>
+  Effect.map(
+    Effect.all([textOf(response, config.largestBodyBytes), DateTime.now]),
+    ([text, received]): Answer => {
+      const { headers, status } = response
+      const body = objectIn(text)
+      const isSuccess = status >= 200 && status < 300
+      const page = isSuccess && Array.isArray(body?.[list.page.items]) ? body : undefined
+      if (isSuccess) onAnswer?.(text, body, headers)
+      return {
+        nth: ++requests,
+        status,
+        page,
+        headers,
+        members: shown(membersIn(body)),
+        headerNames: shown(Object.keys(headers)),
+        between: [DateTime.toEpochMillis(sent), DateTime.toEpochMillis(received)],
+        layout: list.page
+      }
+    }
+  )
+
+const makeSend = (options: AskOptions, nameOf: Ask["nameOf"]): Ask["send"] => {
+  const { client, config, list, paces, pause, take } = options
   const address = PaymentsConfig.addressOf(config, list)
   const configuredKey = PaymentsConfig.keysOf(config)[list.baseAddress]
   const pace = paces.of(list, configuredKey)
@@ -176,29 +234,7 @@ const makeSend = (
       DateTime.now,
       client.execute(key === "none" ? request : HttpClientRequest.bearerToken(request, sentKey))
     ]).pipe(
-      Effect.flatMap(([sent, response]) =>
-        Effect.map(
-          Effect.all([textOf(response, config.largestBodyBytes), DateTime.now]),
-          ([text, received]): Answer => {
-            const { headers, status } = response
-            const body = objectIn(text)
-            const isSuccess = status >= 200 && status < 300
-            const page = isSuccess && Array.isArray(body?.[list.page.items]) ? body : undefined
-            if (isSuccess) onAnswer?.(text, body, headers)
-            const between = [DateTime.toEpochMillis(sent), DateTime.toEpochMillis(received)] as const
-            return {
-              nth: ++requests,
-              status,
-              page,
-              headers,
-              members: shown(membersIn(body)),
-              headerNames: shown(Object.keys(headers)),
-              between,
-              layout: list.page
-            }
-          }
-        )
-      ),
+      Effect.flatMap(([sent, response]) => answerFrom(options, response, { sent, shown })),
       Effect.timeout(config.deadlines.attempt),
       Effect.mapError((error) =>
         error._tag === "NotObserved"

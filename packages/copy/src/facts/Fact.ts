@@ -1,5 +1,6 @@
 /** A question that the document leaves open or answers, and how it is observed. */
 import type { Effect } from "effect"
+import type { Evidence, Observation } from "../port/Judgement.ts"
 import type { Ask, NotObserved, Observed } from "./Ask.ts"
 
 /** A fact about one list. */
@@ -12,6 +13,10 @@ export interface Fact {
   /** What the document states, if it does. */
   readonly rule?: Rule
   readonly observe: (ask: Ask) => Effect.Effect<Observed, NotObserved>
+  /** Whether a round observes it after all other facts. */
+  readonly isLast?: boolean
+  /** Adds an observation, if different answers do not contradict each other. */
+  readonly add?: (evidence: Evidence, next: Observation) => Evidence
 }
 
 export interface Rule {

@@ -93,7 +93,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
             : (evidence) => ({ ...evidence, problem: failure.reason })
         },
         onSuccess: ({ answer, seen }) => (evidence: Evidence) =>
-          add(evidence, { answer, seen, at: DateTime.formatIso(now) })
+          (fact.add ?? add)(evidence, { answer, seen, at: DateTime.formatIso(now) })
       })
     )
     const isFirst = ask.ifUnclear === "wait"
@@ -143,11 +143,11 @@ const groupsOf = (
       const evidence = evidenceIn(facts, ask.list.label, fact.name)
       if (judge(evidence).degree === "certain" && (now === undefined || isRecent(evidence, now))) return []
       const isCheap = (costs.get(`${ask.list.label} ${fact.name}`) ?? 0) <= fewRequests
-      const rank = evidence.problem !== undefined ? 3 : isCheap ? 1 : 2
+      const rank = fact.isLast === true ? 4 : evidence.problem !== undefined ? 3 : isCheap ? 1 : 2
       return [{ ask, other: asks[(index + 1) % asks.length], fact, rank }]
     })
   )
-  return [1, 2, 3].flatMap((rank) => open.map((all) => all.filter((subject) => subject.rank === rank)))
+  return [1, 2, 3, 4].flatMap((rank) => open.map((all) => all.filter((subject) => subject.rank === rank)))
 }
 
 /** A fact that took more is observed after the others. */

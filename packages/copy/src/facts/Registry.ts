@@ -1,5 +1,6 @@
 /** All facts of a list, in the order in which they are shown. A new fact is one entry. */
 import type { Lists } from "@payments/core"
+import { cursorLife } from "./CursorFacts.ts"
 import type { Fact } from "./Fact.ts"
 import { filterFacts } from "./FilterFacts.ts"
 import { keyFacts } from "./KeyFacts.ts"
@@ -11,6 +12,7 @@ import { transportFacts } from "./TransportFacts.ts"
 /** `pages` is the most pages to read in search of the end of the list. */
 export const factsOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Fact> => [
   ...pageFacts(list),
+  cursorLife(),
   ...orderFacts(list, pages),
   ...keyFacts(list),
   ...filterFacts(list),
