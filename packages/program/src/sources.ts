@@ -1,6 +1,7 @@
 /** The sources of the programs, as `@payments/program/sources`. */
 export { type Finding, SourcesError } from "./outcome/SourcesError.ts"
 export { RateLimitStores } from "./ratelimit/RateLimitStores.ts"
+export { warnOfCursorLife } from "./sources/CursorLife.ts"
 export { addSource, type NewSource, removeSource } from "./sources/EditSources.ts"
 export { type LoadedSource, type LoadedSources, loadSources } from "./sources/LoadSources.ts"
 export { processSettings } from "./sources/ProcessVariables.ts"

@@ -45,8 +45,8 @@ import {
   wholeNumber,
   withNext
 } from "@payments/program"
-import { buildWithProvenNames, type Source } from "@payments/program/sources"
-import { DateTime, Effect, type FileSystem, type Layer, Result, Stdio } from "effect"
+import { buildWithProvenNames, type Source, warnOfCursorLife } from "@payments/program/sources"
+import { Context, DateTime, Effect, type FileSystem, type Layer, Result, Stdio } from "effect"
 import { Argument, Command } from "effect/cli"
 import { flagsText, type GivenFlags, givenFlags } from "../listing/ContinueCommand.ts"
 import { printJson, type ResultFormat, resultFormatFlag } from "../output/ResultOutput.ts"
@@ -125,6 +125,7 @@ export const exportCommand = <R>(
           (place) => buildWithProvenNames(api, place, logLine)
         )
       })
+      yield* warnOfCursorLife(Context.get(service, PaymentsApi), destination, names, logLine)
       const isStored = Destination.isStored(destination)
       if (!isStored || input.format === "json") yield* requireOutput
       const next = nextOf({ ...input, source: yield* SourceFlag, config: yield* ConfigFlag })

@@ -14,7 +14,7 @@ import {
   whilePersonalDataChanges
 } from "@payments/copy"
 import { Lists, Monotonic, PaymentsApi, type PaymentsConfigError } from "@payments/core"
-import { buildWithProvenNames, type Source } from "@payments/program/sources"
+import { buildWithProvenNames, type Source, warnOfCursorLife } from "@payments/program/sources"
 import { Context, Data, Duration, Effect, type FileSystem, Layer, type Path, Result } from "effect"
 import { problemAnnotations } from "../state/Log.ts"
 import { initialState, listFrom, problemOf, type SourceState, Status, updateList } from "../state/Status.ts"
@@ -124,6 +124,7 @@ export const runSource = Effect.fnUntraced(function*<R>(options: SourceOptions<R
   }
   attempts = noAttempts
   const [api, rule] = read
+  yield* warnOfCursorLife(Context.get(api, PaymentsApi), source.to, source.lists, Effect.logWarning)
 
   const noticeRestore = makeRestoreWatch(source)
   while (true) {

@@ -21,7 +21,13 @@ import {
   outcomeExitCode,
   type ProgramError
 } from "@payments/program"
-import { buildWithProvenNames, type LoadedSource, type LoadedSources, type Source } from "@payments/program/sources"
+import {
+  buildWithProvenNames,
+  type LoadedSource,
+  type LoadedSources,
+  type Source,
+  warnOfCursorLife
+} from "@payments/program/sources"
 import {
   Cause,
   Context,
@@ -70,6 +76,7 @@ export const runOnce = Effect.fnUntraced(
           ),
           PaymentsApi
         )
+        yield* warnOfCursorLife(api, source.to, source.lists, Effect.logWarning)
         const sink = yield* Layer.build(Layer.fresh(options.open(source)))
         const personal = yield* source.personal
         const startedAt = DateTime.formatIso(yield* DateTime.now)

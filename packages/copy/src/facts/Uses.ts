@@ -7,12 +7,15 @@ export interface Use {
   readonly by: string
   /** Whether only exports observe it. Otherwise a probe does too. */
   readonly isObservedByExports?: boolean
+  /** Whether it only adds a warning, so that nothing is missing without it. */
+  readonly isWarning?: boolean
 }
 
 const usesOfAll: ReadonlyArray<Use> = [
   { fact: "list-order", by: "head passes", isObservedByExports: true },
   { fact: "places", by: "head passes", isObservedByExports: true },
-  { fact: "count", by: "exports: whether everything was read" }
+  { fact: "count", by: "exports: whether everything was read" },
+  { fact: "cursor-life", by: "exports and the worker: a warning", isWarning: true }
 ]
 
 /** Returns the facts of a list that change what a program does. */

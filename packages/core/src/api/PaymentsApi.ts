@@ -30,7 +30,8 @@ export class PaymentsApi extends Context.Service<PaymentsApi, ListOperations>()(
       const client = makeClient(config, send, yield* makePaces(config))
       const operations = Lists.map((list) => makeListOperation<unknown, object>(list, client, config))
       // The cast is sound: `Lists.map` keeps the names, but its type does not relate each list to its own records.
-      return { ...operations as EachList, source: config.source, isSecret: client.secrets.areIn }
+      const { maxRequestsPerSecond, source } = config
+      return { ...operations as EachList, source, maxRequestsPerSecond, isSecret: client.secrets.areIn }
     })
   )
 

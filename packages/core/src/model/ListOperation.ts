@@ -56,6 +56,8 @@ export interface ListOperations extends EachList {
    * The source of the data: addresses and account. A destination of an export belongs to one source. It is not secret.
    */
   readonly source: string
+  /** The most requests per second of this client, or of all clients that share its rate. */
+  readonly maxRequestsPerSecond: number | undefined
   /**
    * Whether a text shows a secret of this client. It does if it equals, contains or is part of a key, or of one of the
    * latest 256 cursors and filter values. It also does if the text, or a segment between its dots, equals one of the

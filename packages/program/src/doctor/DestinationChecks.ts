@@ -63,7 +63,10 @@ export const checkFacts = (
     const reader = yield* Destination.reader(to)
     const open = (yield* Effect.forEach(lists, (list) =>
       Effect.map(certainIn(reader, list, source), (certain) =>
-        usesOf(list).filter(({ fact }) => certain[fact] === undefined).map((use) => ({ ...use, list: list.label })))))
+        usesOf(list).filter(({ fact, isWarning = false }) => !isWarning && certain[fact] === undefined).map((use) => ({
+          ...use,
+          list: list.label
+        })))))
       .flat()
     if (open.length === 0) {
       return ok(facts, "all that exports use are certain")
