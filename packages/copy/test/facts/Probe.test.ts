@@ -167,8 +167,8 @@ describe("a probe", () => {
   it.live("of a quiet service is certain of nine facts in ten within 200 requests", () =>
     Effect.gen(function*() {
       const { facts, requests } = yield* probeSandbox({}, 200)
-      // One key cannot show whose records it reads.
-      const decidable = facts.filter(({ name }) => name !== "merchant")
+      // One key cannot show whose records it reads, and a run without pauses not how long a cursor is accepted.
+      const decidable = facts.filter(({ name }) => name !== "merchant" && name !== "cursor-life")
       const certain = decidable.filter(({ degree }) => degree === "certain")
       assert.isAtMost(requests, 200)
       assert.isAtLeast(
