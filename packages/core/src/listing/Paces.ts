@@ -7,6 +7,7 @@ import { keyFingerprintOf } from "../pace/KeyFingerprint.ts"
 import { makeOwnPace, type Pace } from "../pace/Pace.ts"
 import { makeSharedPace } from "../pace/SharedPace.ts"
 
+/** The request rate of a client, by list and key. */
 export interface Paces {
   /** Returns the pace of a list that is read with this key. */
   readonly of: (list: Lists.AnyList, key: Redacted.Redacted<string>) => Pace
