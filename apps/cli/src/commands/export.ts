@@ -116,14 +116,7 @@ export const exportCommand = <R>(
         personal: chosenPersonal("forService"),
         parts: partsOf(input, names),
         concurrency: setting({ name: "concurrency", text: input.concurrency }, undefined, wholeNumber(1, 64)),
-        // What is wrong with them is reported for the destination and the service itself.
-        service: Effect.flatMap(
-          Effect.all({
-            boundTo: Effect.orElseSucceed(chosenBoundTo("forService"), () => undefined),
-            to: Effect.orElseSucceed(toDestination(input.to), () => undefined)
-          }),
-          (place) => buildWithProvenNames(api, place, logLine)
-        )
+        service: serviceFor(api, input)
       })
       yield* warnOfCursorLife(Context.get(service, PaymentsApi), destination, names, logLine)
       const isStored = Destination.isStored(destination)
@@ -165,6 +158,16 @@ export const exportCommand = <R>(
         description: "the invoices settled in May, eight days at a time"
       }
     ])
+  )
+
+/** Builds the client. What is wrong with its source and destination is reported for them. */
+const serviceFor = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>, { to }: Given) =>
+  Effect.flatMap(
+    Effect.all({
+      boundTo: Effect.orElseSucceed(chosenBoundTo("forService"), () => undefined),
+      to: Effect.orElseSucceed(toDestination(to), () => undefined)
+    }),
+    (place) => buildWithProvenNames(api, place, logLine)
   )
 
 /** The flags that the command which resumes an export repeats. The days are values of a filter, so it does not. */
