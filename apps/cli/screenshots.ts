@@ -41,7 +41,7 @@ const documented: ReadonlyArray<Picture> = [
   {
     name: "cli-facts",
     command:
-      "payments probe --pause 1ms --format table | grep -E 'fact |payin.*(count|order|limit-101|cursor-|absent)'",
+      "payments probe --pause 1ms --format table | grep -E 'fact |payin.*(count|order|limit-101|cursor-list|absent)'",
     columns: 140
   },
   {

@@ -159,6 +159,7 @@ const columns: ReadonlyArray<Column<KnownFact>> = [
   { name: "degree", of: ({ degree }) => degree },
   { name: "agreeing", of: ({ agreeing }) => numberCell(agreeing) },
   { name: "observations", of: ({ observations }) => numberCell(observations) },
+  { name: "used_by", of: ({ usedBy }) => usedBy ?? "nobody" },
   { name: "seen", of: ({ seen }) => seen },
   { name: "question", hidden: true, of: ({ question }) => question },
   { name: "section", hidden: true, of: ({ section }) => section },
@@ -166,8 +167,7 @@ const columns: ReadonlyArray<Column<KnownFact>> = [
   { name: "last_at", hidden: true, of: ({ lastAt }) => lastAt ?? null },
   { name: "accepted", hidden: true, of: ({ contradicted }) => contradicted ?? null },
   { name: "accepted_by", hidden: true, of: ({ acceptance }) => acceptance?.by ?? null },
-  { name: "accepted_at", hidden: true, of: ({ acceptance }) => acceptance?.at ?? null },
-  { name: "used_by", of: ({ usedBy }) => usedBy ?? null }
+  { name: "accepted_at", hidden: true, of: ({ acceptance }) => acceptance?.at ?? null }
 ]
 
 /** Questions instead of names: who reads the page may not know this program. */
@@ -180,7 +180,7 @@ const pageColumns: ReadonlyArray<Column<KnownFact>> = [
   { name: "seen", of: ({ seen }) => seen },
   { name: "section", of: ({ section }) => section },
   { name: "last", of: ({ lastAt }) => lastAt?.slice(0, 10) ?? null },
-  { name: "used by", of: ({ usedBy }) => usedBy ?? null }
+  { name: "used by", of: ({ usedBy }) => usedBy ?? "nobody" }
 ]
 
 /** The version of the JSON document. It changes if a member is removed or means something else. */

@@ -14,8 +14,8 @@ export interface Use {
 const usesOfAll: ReadonlyArray<Use> = [
   { fact: "list-order", by: "head passes", isObservedByExports: true },
   { fact: "places", by: "head passes", isObservedByExports: true },
-  { fact: "count", by: "exports: whether everything was read" },
-  { fact: "cursor-life", by: "exports and the worker: a warning", isWarning: true }
+  { fact: "count", by: "exports" },
+  { fact: "cursor-life", by: "exports", isWarning: true }
 ]
 
 /** Returns the facts of a list that change what a program does. */
@@ -26,7 +26,7 @@ export const usesOf = (list: Lists.AnyList): ReadonlyArray<Use> => [
     ? []
     : [...Object.keys(list.filters), "limit", "cursor"].map((field) => ({
       fact: `name-${field}`,
-      by: "exports: the name that is sent"
+      by: "exports"
     })))
 ]
 
