@@ -73,10 +73,10 @@ const atMost = (ask: Ask, limit: number): ReturnType<Fact["observe"]> =>
     const { length } = itemsOf(answer)
     if (length === 0) return Effect.fail(notObserved("the list is empty"))
     if (length > limit) return Effect.succeed(observed("more", records(length)))
+    // A list that ends there looks the same without a limit.
+    if (!isFollowed(answer)) return Effect.fail(notObserved(`the list has no more than ${records(limit)}`))
     // Fewer records, although more follow: another limit applies, or the service leaves records out.
-    return length < limit && isFollowed(answer)
-      ? Effect.succeed(observed("fewer", records(length)))
-      : Effect.succeed(observed("obeyed", records(length)))
+    return Effect.succeed(observed(length < limit ? "fewer" : "obeyed", records(length)))
   })
 
 /** How a service treats a limit that the document does not allow. `valid` is the next one that it allows. */

@@ -164,6 +164,13 @@ describe("a probe", () => {
       } else assert.notDeepEqual(found, [["absent-contract", "certain", "everything"]])
     }).pipe(Effect.scoped, Effect.provide(platform)))
 
+  it.live("does not say that a list obeys a limit that it does not reach", () =>
+    Effect.gen(function*() {
+      const probed = yield* probeSandbox({ records: 20 })
+      assert.deepStrictEqual(factOf(probed, "limit-100"), ["undecided", undefined])
+      assert.deepStrictEqual(factOf(probed, "limit-1"), ["certain", "obeyed"])
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
   it.live("of a quiet service is certain of nine facts in ten within 200 requests", () =>
     Effect.gen(function*() {
       const { facts, requests } = yield* probeSandbox({}, 200)
