@@ -174,12 +174,10 @@ const oddTruth = (rules: Rules, { limits, name }: Lists.AnyList, disturbance: Di
   const isIgnored = behaviour.unknownParameter === "ignore"
   const treated = { refuse: "refused", clamp: "another limit", obey: "obeyed" }[largeLimitOf(rules)]
   const over = (limit: number) => [limit <= (odd.largestLimit ?? 100) ? "obeyed" : treated]
-  // A list with fewer records than the limit does not show a smaller one.
-  const isSmall = odd.small?.name === name
   const hasFewer = odd.hasHidden === true || odd.shortPage !== undefined
   return {
     "limit-100": [
-      ...(odd.largestLimit === 50 && !isSmall ? [] : ["obeyed"]),
+      ...(odd.largestLimit === 50 ? [] : ["obeyed"]),
       ...(odd.largestLimit === 50 || hasFewer ? ["fewer"] : [])
     ],
     ...(hasFewer ? { "limit-1": ["obeyed", "fewer"] } : {}),
@@ -204,8 +202,8 @@ const oddTruth = (rules: Rules, { limits, name }: Lists.AnyList, disturbance: Di
     ...(renamed === undefined ? {} : { [`name-${renamed}`]: [oddNames[renamed]] }),
     ...(renamed === "limit"
       ? {
-        "limit-1": isSmall ? ["more", "obeyed"] : ["more"],
-        "limit-100": isSmall ? ["fewer", "obeyed"] : ["fewer"],
+        "limit-1": ["more"],
+        "limit-100": ["fewer"],
         "limit-0": ["another limit"],
         "limit-negative": ["another limit"],
         "limit-text": [isIgnored ? "another limit" : "refused"]
