@@ -39,6 +39,7 @@ export {
 } from "./run/DestinationFlags.ts"
 export { isLoopback, type ListenProblem, listenProblem } from "./run/ListenProblem.ts"
 export { withCurrentNames } from "./run/OldNames.ts"
+export { byFlag, personOf } from "./run/PersonFlag.ts"
 export { handOverSignals, LogLevelFlag, run, teardown } from "./run/RunCommand.ts"
 export { chosenScanOptionsOf, scanFlags } from "./run/ScanFlags.ts"
 export { checkPaths } from "./settings/CheckedPaths.ts"

@@ -1,6 +1,7 @@
 /** `payments erase`: removes persons or single records from a destination, and keeps later exports from writing them again. */
 import { type Criterion, Destination, erase, type Erasure, type PersonalRule, previewErasure } from "@payments/copy"
 import {
+  byFlag,
   checkAll,
   chosenBoundTo,
   chosenPersonal,
@@ -8,6 +9,7 @@ import {
   ExitCode,
   fromDestination,
   fromFlag,
+  personOf,
   requireOutput,
   switchFlag,
   usage
@@ -20,7 +22,6 @@ import { type Column, numberCell, printRows } from "../output/Rows.ts"
 import { isStdin, valueText } from "../output/ValueText.ts"
 import { logWrapped } from "../output/Wrapped.ts"
 import { redactionProgress } from "../progress/RedactionProgress.ts"
-import { byFlag, personOf } from "./Person.ts"
 
 const criterionFlag = (name: Criterion["kind"], description: string) =>
   Flag.String(name).pipe(

@@ -2,11 +2,20 @@
 import { Destination, printable } from "@payments/copy"
 import type { Accepted, FactPlace, FactsFileError, KnownFact } from "@payments/copy/facts"
 import { Lists } from "@payments/core"
-import { checkAll, CommandExit, ExitCode, fromDestination, logLine, optionalFlag, usage } from "@payments/program"
+import {
+  byFlag,
+  checkAll,
+  CommandExit,
+  ExitCode,
+  fromDestination,
+  logLine,
+  optionalFlag,
+  personOf,
+  usage
+} from "@payments/program"
 import { Effect, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { type Column, numberCell, printRows, type RowFormat, rowFormatFlag } from "../output/Rows.ts"
-import { byFlag, personOf } from "./Person.ts"
 
 export const defaultFile = "payments-facts.json"
 

@@ -117,8 +117,8 @@ const certainOf = ({ label }: Loop, { certain }: ListScanner): Effect.Effect<{ r
   )
 
 /**
- * Reads nothing if it is certain that the service does not filter by the day. With a proven name of the parameter, it does: what
- * was observed of the filter may be about the assumed name.
+ * Reads nothing if it is certain that the service does not filter by the day. With a proven name of the parameter, it
+ * reads: what was observed of the filter may be about the assumed name.
  */
 const windowRun = Effect.fnUntraced(function*(loop: Loop, scanner: ListScanner, days: number) {
   const { windowFilter: field } = Lists.byName[loop.name]
@@ -132,8 +132,9 @@ const windowRun = Effect.fnUntraced(function*(loop: Loop, scanner: ListScanner, 
 const filtering: ReadonlySet<string> = new Set(["only matching records", "records that begin with it"])
 
 /**
- * Reads nothing before the order is known: from the settings, or because it is certain that the newest records come first and new
- * ones appear there. Head passes that were stopped run again once that is certain again, or if a person sets the order again.
+ * Reads nothing before the order is known: from the settings, or because it is certain that the newest records come
+ * first and new ones appear there. Head passes that were stopped run again once that is certain again, or if a person
+ * sets the order again.
  */
 const headRun = Effect.fnUntraced(function*(loop: Loop, scanner: ListScanner, pages: number) {
   const problem = yield* scanner.headProblem

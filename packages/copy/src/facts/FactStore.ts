@@ -103,14 +103,15 @@ export const acceptFact = Effect.fnUntraced(function*(
   const store = yield* openStored(place)
   if (store === undefined) return []
   const at = DateTime.formatIso(yield* DateTime.now)
-  const accepted: Array<Accepted> = []
+  // A transaction may be repeated, so the last result of a list counts.
+  const accepted = new Map<string, Accepted>()
   yield* Effect.forEach(lists, (list) =>
     store.change(list, (evidence) => {
       const before = evidence(fact)
       const after = accept(before, by, at)
       if (after.accepted === undefined) return new Map()
-      accepted.push({ list: list.name, fact, before: before.accepted, after: after.accepted })
+      accepted.set(list.name, { list: list.name, fact, before: before.accepted, after: after.accepted })
       return after === before ? new Map() : new Map([[fact, after]])
     }))
-  return accepted
+  return [...accepted.values()]
 }, Effect.scoped)

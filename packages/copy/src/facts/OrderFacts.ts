@@ -183,7 +183,7 @@ interface Issued {
   readonly limit: string
 }
 
-/** Whether a cursor still leads on as it was issued. Otherwise it has expired, or may be used once only. */
+/** Whether the service still accepts a cursor with its own limit and filters. Otherwise it has expired, or may be used once. */
 const isAccepted = Effect.fnUntraced(function*({ answer, ask, cursor, first, limit }: Issued) {
   const own = yield* ask.getAfter(answer, { limit, cursor })
   if (limit !== largest.limit) return own.page !== undefined && (yield* leadsOn(ask, first, own))

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest, type TestLists } from "@payments/core/testing"
-import { temporaryFolder } from "@payments/testkit/Folder"
+import { execute, rowsOf, temporaryFolder } from "@payments/testkit/Folder"
 import { type Dice, diceOf, isLongRun, seed } from "@payments/testkit/Seed"
 import { Effect, Layer } from "effect"
 import { join } from "node:path"
@@ -130,6 +130,20 @@ describe("complete scans", () => {
       const { drift } = yield* scanInto(file, mixed)
       assert.deepStrictEqual(drift.map(driftLine), [
         "changed: order of the list: not by createdAt (before: createdAt, newest first) (100 records)"
+      ])
+    }).pipe(Effect.scoped))
+
+  it.live("are complete although the facts cannot be read, and leave those as they are", () =>
+    Effect.gen(function*() {
+      const file = yield* newFile
+      yield* scanInto(file, newest(60))
+      execute(file, "UPDATE facts SET evidence = '{}'")
+      const again = scan("invoices", { limit: 10 }).pipe(
+        Effect.provide(Layer.merge(SqliteSink.layer(file), layerTest({ invoices: newest(65) })))
+      )
+      assert.deepInclude(yield* again, { records: 65, inserted: 5, drift: [] })
+      assert.deepStrictEqual(rowsOf(file, "SELECT DISTINCT evidence FROM facts").map(({ evidence }) => evidence), [
+        "{}"
       ])
     }).pipe(Effect.scoped))
 

@@ -1,7 +1,8 @@
 /** Who runs a command that keeps a protocol. */
-import { type CommandExit, textFlag, usage } from "@payments/program"
 import { Effect } from "effect"
 import { userInfo } from "node:os"
+import { type CommandExit, usage } from "../outcome/ProgramError.ts"
+import { textFlag } from "../settings/Flags.ts"
 
 /** `--by`; `does` says what the person does, such as `erases`. */
 export const byFlag = (does: string) =>
