@@ -8,6 +8,7 @@ import { Schema } from "effect"
 import type { Drift, DriftName } from "../port/Drift.ts"
 import { storedCode } from "../text/FieldNames.ts"
 import type { Cell, Layout } from "./Columns.ts"
+import { millisBetween, stepBetween } from "./Instants.ts"
 
 /** How many of the written records had each value, by subject. */
 export interface Contents {
@@ -30,8 +31,13 @@ export const subjects = {
   steps: "(steps)",
   empty: "(empty)",
   changed: "(changed)",
+  late: "(late)",
   open: "(open)"
 }
+
+/** How long before the last complete scan a record was created that this scan did not return. */
+const delays = [["up to 1 min", 60_000], ["up to 1 h", 3_600_000], ["up to 1 day", 86_400_000]] as const
+const longestDelay = "more than 1 day"
 
 /** More values of a field are counted together: a service may put any text there. */
 const maxValues = 60
@@ -47,11 +53,18 @@ export class ContentCounts {
   readonly #empty: Array<number>
   readonly #steps: Counts = new Map()
   readonly #changed: Counts = new Map()
+  readonly #late: Counts = new Map()
+  readonly #created: number
+  readonly #since: string | undefined
   #records = 0
   #updates = 0
+  #appeared = 0
 
-  constructor(layout: Layout) {
+  /** `since` is when the last complete scan began, if there is one. */
+  constructor(layout: Layout, since: string | undefined) {
     this.#layout = layout
+    this.#since = since
+    this.#created = since === undefined ? -1 : layout.columns.findIndex(({ path }) => path.join(".") === "createdAt")
     this.#values = layout.kinds.map((index) => ({ index, name: nameOf(layout, index), counts: new Map() }))
     this.#empty = layout.columns.map(() => 0)
   }
@@ -72,6 +85,18 @@ export class ContentCounts {
     }
   }
 
+  /** Counts a row that no earlier scan has returned. */
+  addInsert(cells: ReadonlyArray<Cell>): void {
+    const created = cells[this.#created]
+    if (this.#since === undefined || typeof created !== "string") return
+    const step = stepBetween(created, this.#since)
+    if (step === undefined) return
+    this.#appeared++
+    if (step <= 0) return
+    const early = millisBetween(created, this.#since) ?? 0
+    count(this.#late, delays.find(([, ms]) => early <= ms)?.[0] ?? longestDelay)
+  }
+
   /** Counts the members that differ, and the step of the status. */
   addUpdate(fields: ReadonlyArray<string>, before: string | undefined, after: string): void {
     this.#updates++
@@ -84,15 +109,23 @@ export class ContentCounts {
   /** Returns the contents with what was counted. */
   into(contents: Contents): Contents {
     if (this.#records === 0) return contents
-    const { changed, empty, records, steps } = subjects
+    const { changed, empty, late, records, steps } = subjects
     const emptyFields: Counts = new Map(
       this.#empty.flatMap((number, index) => number === 0 ? [] : [[nameOf(this.#layout, index), { records: number }]])
     )
     const added: ReadonlyArray<readonly [string, Counts]> = [
-      [records, new Map([["written", { records: this.#records }], ["changed", { records: this.#updates }]])],
+      [
+        records,
+        new Map([
+          ["written", { records: this.#records }],
+          ["changed", { records: this.#updates }],
+          ["appeared", { records: this.#appeared }]
+        ])
+      ],
       [empty, emptyFields],
       [steps, this.#steps],
       [changed, this.#changed],
+      [late, this.#late],
       ...this.#values.map(({ counts, name }) => [name, counts] as const)
     ]
     return { ...contents, ...Object.fromEntries(added.map(([name, counts]) => [name, sum(contents[name], counts)])) }
@@ -154,8 +187,8 @@ export const afterScan = (contents: Contents): Contents => ({
 
 /** So many complete scans show nothing as new. */
 const silentScans = 2
-/** What is rare could have been absent by chance: so many records must show it, and this many times as often as chance would. */
-const [leastRecords, leastRatio] = [5, 30]
+/** What is rare could have been absent by chance: so many records must show it, and chance must be less likely than this. */
+const [leastRecords, mostLikely] = [5, 1e-7]
 /** What was named, or is too frequent among the records since to be new. */
 const settled = 0
 
@@ -163,8 +196,16 @@ const settled = 0
 const byChance = [
   { fact: "new-step", subject: subjects.steps, among: "changed" },
   { fact: "new-gap", subject: subjects.empty, among: "written" },
-  { fact: "new-change", subject: subjects.changed, among: "changed" }
+  { fact: "new-change", subject: subjects.changed, among: "changed" },
+  { fact: "new-delay", subject: subjects.late, among: "appeared" }
 ] as const satisfies ReadonlyArray<{ readonly fact: DriftName; readonly subject: string; readonly among: string }>
+
+/**
+ * Whether chance hardly explains that all the records that show something are among the `later` ones: each would be there with the
+ * same probability.
+ */
+export const exceedsChance = (records: number, earlier: number, later: number): boolean =>
+  records >= leastRecords && (later / (earlier + later)) ** records <= mostLikely
 
 export interface Concluded {
   readonly drift: ReadonlyArray<Drift>
@@ -194,7 +235,7 @@ export const conclude = (before: Contents, after: Contents): Concluded => {
         : open.get(key)
       if (earlier === undefined || open.get(key) === settled) continue
       open.set(key, records < leastRecords ? earlier : settled)
-      if (records >= leastRecords && records * earlier >= leastRatio * (total - earlier)) {
+      if (exceedsChance(records, earlier, total - earlier)) {
         drift.push({ fact, what, records })
       }
     }

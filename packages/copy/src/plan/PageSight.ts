@@ -2,10 +2,10 @@
  * What the pages of a scan show about the service: the order of the list, the sizes of its pages, what `count` counts, and where
  * new records appear. It is counted while the pages are read anyway, and costs no request. Pure.
  */
-import { isJsonObject, Lists, timestamp } from "@payments/core"
-import { Option } from "effect"
+import { isJsonObject, Lists } from "@payments/core"
 import { tooMany } from "../port/Judgement.ts"
 import type { ScanProgress, Sighting } from "../port/Sink.ts"
+import { stepBetween } from "./Instants.ts"
 
 /** The dates of one field in a page, or in several. */
 interface DateSteps {
@@ -80,23 +80,6 @@ const stepsIn = (field: string, records: ReadonlyArray<{ readonly value: unknown
     last = text
   }
   return { last, later, earlier, isBroken: false }
-}
-
-/** Whether the text has the form of the document's examples (§2), such as `2024-05-01T12:00:00.000Z`. */
-const isPlain = (text: string): boolean =>
-  text.charCodeAt(10) === letterT && text.charCodeAt(text.length - 1) === letterZ
-
-const letterT = 0x54, letterZ = 0x5a
-
-/** Returns a positive number if the second instant is later, or undefined if one is none. Texts of one form compare as they are. */
-const stepBetween = (one: string, other: string): number | undefined => {
-  if (one.length === other.length && isPlain(one) && isPlain(other)) {
-    return one === other ? 0 : one < other ? 1 : -1
-  }
-  const [before, after] = [timestamp(one), timestamp(other)]
-  return Option.isSome(before) && Option.isSome(after)
-    ? after.value.epochMilliseconds - before.value.epochMilliseconds
-    : undefined
 }
 
 export const firstSight = (isWhole: boolean): ListSight => ({
@@ -251,7 +234,7 @@ const placesIn = (
   }
   // A page that shifts while a list is read skips records, which the next scan then finds in their old places.
   const elsewhere = fresh - Math.max(freshAtStart, freshAtEnd)
-  return elsewhere > slackRecords && 2 * elsewhere >= fresh
+  return elsewhere > slackRecords && 3 * elsewhere >= fresh
     ? { fact: "places", answer: "in several places", seen }
     : undefined
 }

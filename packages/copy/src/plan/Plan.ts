@@ -69,6 +69,8 @@ export interface PlanInput {
   readonly seen: RowSet
   /** The rows below this number were known before the scan. Undefined: places are not counted. */
   readonly knownRows?: number | undefined
+  /** When the last complete scan of the list began. Undefined: late records are not counted. */
+  readonly since?: string | undefined
   /** Whether unchanged records are counted in the contents too. */
   readonly countsAll?: boolean
   /** The first unused row number. */
@@ -146,7 +148,7 @@ export const plan = (input: PlanInput): Plan => {
     reappeared: new Set(),
     changes: [],
     quarantined: [],
-    contents: new ContentCounts(input.layout),
+    contents: new ContentCounts(input.layout, input.since),
     places: { ...totals.places },
     nextRow: input.nextRow,
     replaced: totals.replaced
@@ -192,7 +194,7 @@ const planInsert = (state: PlanState, record: RecordWithId): void => {
   const { amounts, hash, id, text } = record
   const row = state.nextRow++
   changed.set(id, { row, hash, text, missing: false })
-  planWrite(state, record, row)
+  state.contents.addInsert(planWrite(state, record, row))
   counts.inserted++
   countPlace(state)
   input.seen.add(row)
@@ -250,13 +252,18 @@ const planRow = (state: PlanState, record: RecordWithId, row: StoredRow, text: s
 }
 
 /** Only rows that are written are parsed. Parsing the text again costs less than passing the cells between threads. */
-const planWrite = (state: PlanState, { hash, id, problem, text }: RecordWithId, row: number): void => {
+const planWrite = (
+  state: PlanState,
+  { hash, id, problem, text }: RecordWithId,
+  row: number
+): ReadonlyArray<Cell> => {
   const { input: { layout, stored }, writes } = state
   const value = problem === undefined ? parseText(text) : withoutRoundedAmounts(layout, parseText(text), text)
   const { cells, replaced } = cellsOf(layout, value, [text, hash, row])
   state.replaced += replaced
   state.contents.addRow(cells)
   writes.set(row, { row, id, cells, raw: text, hash, isNew: !stored.has(id) })
+  return cells
 }
 
 export const amountsOfText = (layout: Layout, text = "null"): ReadonlyArray<number> =>

@@ -2,13 +2,23 @@
 import type { IsSecret } from "../text/FieldNames.ts"
 
 /** The facts of the registry that complete scans observe. A scan that contradicts a certain answer names it. */
-const contradicted = ["list-order", "places", "page-records", "count"] as const
+const contradicted = ["list-order", "places", "page-records", "count", "unique-reference"] as const
 
-/** `short-pages` is never contradicted: a scan without one shows nothing. */
 export type ObservedFact = typeof contradicted[number] | "short-pages"
 
-/** `new-value`: of a field with kinds or states. `new-step`: of the status. `new-gap`: a field without a value. `new-change`: of a field. */
-export const driftNames = ["new-value", "new-step", "new-gap", "new-change", ...contradicted] as const
+/**
+ * `new-value`: of a field with kinds or states. `new-step`: of the status. `new-gap`: a field without a value. `new-change`: of a
+ * field. `new-delay`: records that the scan before should have returned. `day-records`: a day with fewer or more records.
+ */
+export const driftNames = [
+  "new-value",
+  "new-step",
+  "new-gap",
+  "new-change",
+  "new-delay",
+  "day-records",
+  ...contradicted
+] as const
 export type DriftName = typeof driftNames[number]
 
 export interface Drift {
@@ -28,15 +38,18 @@ const sentences: { readonly [fact in DriftName]: (what: string) => string } = {
   "new-step": (what) => `the status went from ${what}, as none before`,
   "new-gap": (what) => `${what} has no value, as in no earlier record`,
   "new-change": (what) => `${what} changed, as in no earlier change`,
+  "new-delay": (what) => `records appear ${what} late, as none before`,
+  "day-records": (what) => `number of records created on ${what}`,
   "list-order": (what) => `order of the list: ${what}`,
   places: (what) => `place of new records: ${what}`,
   "page-records": (what) => `records of a page before the last: ${what}`,
-  count: (what) => `what count gives: ${what}`
+  count: (what) => `what count gives: ${what}`,
+  "unique-reference": (what) => `whether each record has another reference: ${what}`
 }
 
-/** Returns the drift as a line: `new` if no earlier record had it, `changed` if a certain answer was contradicted. */
+/** Returns the drift as a line: `new` if no earlier record had it, otherwise `changed`. */
 export const driftLine = (drift: Drift): string =>
-  `${contradicted.some((fact) => fact === drift.fact) ? "changed" : "new"}: ${driftText(drift)}`
+  `${drift.fact.startsWith("new-") ? "new" : "changed"}: ${driftText(drift)}`
 
 /** Returns the drift as a sentence without a full stop. */
 export const driftText = ({ fact, records, what }: Drift): string =>

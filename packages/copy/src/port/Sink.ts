@@ -117,8 +117,10 @@ export interface Sighting {
   readonly answer: string
   /** What was seen, as a sentence. */
   readonly seen: string
-  /** The records that were read. */
+  /** The records that show it. */
   readonly records: number
+  /** Whether chance explains another answer than the certain one. Then it is not named. */
+  readonly mayBeChance?: boolean
 }
 
 /** The counts of a scan so far, over all its runs. */
@@ -284,6 +286,10 @@ export class Sink extends Context.Service<Sink, {
       source: string,
       sightings: ReadonlyArray<Sighting>
     ) => Effect.Effect<ReadonlyArray<Drift>, SinkError>
+    /** Returns what the rows of a list show together, after a complete scan of it. */
+    readonly ofRows: (
+      list: Lists.AnyList
+    ) => Effect.Effect<{ readonly sightings: ReadonlyArray<Sighting>; readonly drift: ReadonlyArray<Drift> }, SinkError>
     /** Adds what a scan of a locked list has observed. */
     readonly observe: (
       list: Lists.AnyList,

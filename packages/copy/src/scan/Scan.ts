@@ -320,16 +320,20 @@ const contradictions = Effect.fnUntraced(function*(
   sight: ListSight,
   progress: ScanProgress
 ): Effect.fn.Return<ReadonlyArray<Drift>> {
-  const seen = sightings(sight, limit, progress)
-  if (facts === undefined || part !== undefined || seen.length === 0) return []
+  if (facts === undefined || part !== undefined) return []
+  const ofRows = yield* Effect.result(facts.ofRows(list))
+  const rows = Result.getOrElse(ofRows, () => ({ sightings: [], drift: [] }))
+  const seen = [...sightings(sight, limit, progress), ...rows.sightings]
+  if (seen.length === 0) return rows.drift
   const found = yield* Effect.result(facts.contradictions(list, source, seen))
   const stored = yield* Effect.result(facts.observe(list, source, seen))
-  const problem = Result.isFailure(found) ? found.failure : Result.isFailure(stored) ? stored.failure : undefined
   // The scan is complete, so its result does not depend on this.
+  const failures: ReadonlyArray<Result.Result<unknown, SinkError>> = [ofRows, found, stored]
+  const problem = failures.find(Result.isFailure)?.failure
   if (problem !== undefined) {
     yield* Effect.logWarning(`${list.label}: what the scan has shown of the service is not stored: ${problem.message}`)
   }
-  return Result.isSuccess(found) ? found.success : []
+  return [...rows.drift, ...Result.getOrElse(found, () => [])]
 })
 
 /** Fails if the destination must not have the value of the part: a stored scan and its checkpoint contain it. */

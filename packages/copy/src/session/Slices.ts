@@ -61,7 +61,10 @@ export interface CommitState {
 }
 
 export interface OpenSession<State extends CommitState> extends SessionContext {
-  readonly planInput: Pick<PlanInput, "layout" | "ignored" | "emitChanges" | "seen" | "countsAll" | "knownRows">
+  readonly planInput: Pick<
+    PlanInput,
+    "layout" | "ignored" | "emitChanges" | "seen" | "countsAll" | "knownRows" | "since"
+  >
   /** Its state between two transactions, without the rows in `planInput.seen`. */
   state: State
   /** Returns false, and writes nothing, if the rows of the slice have changed since they were read. */

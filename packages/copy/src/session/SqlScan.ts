@@ -43,7 +43,8 @@ export const makeScan = (context: SessionContext, opened: OpenScan): OpenedScan 
     planInput: {
       ...planInputOf(context, opened.emitChanges, opened.seen),
       countsAll: isFull && opened.countsAll,
-      knownRows: isFull ? opened.knownRows : undefined
+      knownRows: isFull ? opened.knownRows : undefined,
+      since: isFull ? opened.whole?.startedAt : undefined
     },
     state: ScanState.begun(opened, headEnd),
     full: undefined,

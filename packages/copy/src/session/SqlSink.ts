@@ -2,6 +2,7 @@
 import { Lists } from "@payments/core"
 import { Duration, Effect } from "effect"
 import { randomUUID } from "node:crypto"
+import { daysIn, referencesIn } from "../plan/RowSight.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
 import type { Drift } from "../port/Drift.ts"
 import { add, tooMany } from "../port/Judgement.ts"
@@ -81,6 +82,8 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
     },
     facts: {
       contradictions: (list, source, sightings) => contradictionsOf(store, list, source, sightings),
+      ofRows: (list) =>
+        Effect.map(store.rowSight(list), (sight) => ({ sightings: referencesIn(sight), drift: daysIn(sight) })),
       observe: (list, source, sightings) => observe(store, list, source, sightings),
       certain: (list, source) => certainIn(store, list, source)
     },
@@ -96,9 +99,9 @@ const contradictionsOf = Effect.fnUntraced(function*(
   sightings: ReadonlyArray<Sighting>
 ): Effect.fn.Return<ReadonlyArray<Drift>, SinkError> {
   const evidence = yield* storedEvidence(store, list, source)
-  return sightings.flatMap(({ answer, fact, records }): ReadonlyArray<Drift> => {
+  return sightings.flatMap(({ answer, fact, mayBeChance, records }): ReadonlyArray<Drift> => {
     const accepted = evidence.get(fact)?.accepted
-    if (accepted === undefined || accepted === answer || fact === "short-pages") return []
+    if (accepted === undefined || accepted === answer || fact === "short-pages" || mayBeChance === true) return []
     const drift: Drift = { fact, what: `${answer} (before: ${accepted})`, records }
     return [accepted === "the list" && answer === tooMany ? { ...drift, mayLackRecords: true } : drift]
   })

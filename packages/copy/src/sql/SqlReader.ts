@@ -34,6 +34,7 @@ import {
 import { greatest, isCompleteFullScan, isScan, quarantinePlace, readJson, readTime, tableIn } from "./SqlDialect.ts"
 import { factsIn } from "./SqlFacts.ts"
 import { currentGeneration, hasVersion, lastChange, lineageIn, ownGeneration, rangeIn } from "./SqlGenerations.ts"
+import { rowSightIn } from "./SqlRowSight.ts"
 import { stateQuery, toListState } from "./SqlState.ts"
 import {
   ask,
@@ -261,7 +262,8 @@ const factsOver = (db: Sql): FactReader => {
   const has = hasVersion(db, factsVersion)
   return {
     facts: (list, service) =>
-      Effect.flatMap(has, (hasFacts) => hasFacts ? factsIn(db, list, service, (stored) => stored) : noFacts)
+      Effect.flatMap(has, (hasFacts) => hasFacts ? factsIn(db, list, service, (stored) => stored) : noFacts),
+    rowSight: (list) => rowSightIn(db, list)
   }
 }
 

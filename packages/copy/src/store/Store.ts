@@ -7,6 +7,7 @@ import type { Effect, Scope } from "effect"
 import type { Cell, Column, RecordedColumn } from "../plan/Columns.ts"
 import type { Plan, Quarantined, RowLookup, StoredRow } from "../plan/Plan.ts"
 import type { Piece, RowSet } from "../plan/RowSet.ts"
+import type { RowSight } from "../plan/RowSight.ts"
 import type { Counts } from "../port/Counts.ts"
 import type {
   ChangeRange,
@@ -292,6 +293,8 @@ export type FactTexts = ReadonlyMap<string, string>
 export interface FactReader {
   /** `service` is a hash that names the service. Returns none of another service. Undefined: of any service. */
   readonly facts: (list: Lists.AnyList, service: string | undefined) => Effect.Effect<FactTexts, SinkError>
+  /** Returns what the rows of a list show together. Reads every row if rows were added since the scan before the last one. */
+  readonly rowSight: (list: Lists.AnyList) => Effect.Effect<RowSight, SinkError>
 }
 
 export interface FactWriter {

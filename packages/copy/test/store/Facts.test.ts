@@ -10,6 +10,7 @@ import { Effect, Layer, type Scope } from "effect"
 import { basename, join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { acceptFact, factsIn } from "../../src/facts.ts"
+import { driftLine } from "../../src/port/Drift.ts"
 import { add, judge } from "../../src/port/Judgement.ts"
 import type { Sink, SinkError } from "../../src/port/Sink.ts"
 import * as PostgresSink from "../../src/postgres/PostgresSink.ts"
@@ -27,8 +28,8 @@ interface DestinationCase {
   readonly name: string
   readonly layer: (folder: string) => Layer.Layer<Sink, SinkError>
   readonly open: (folder: string) => Effect.Effect<Maintenance, SinkError, Scope.Scope>
-  /** Makes the stored evidence unreadable. */
-  readonly damage: (folder: string) => Effect.Effect<unknown>
+  /** Runs a statement. `table` returns a table's name in it. */
+  readonly run: (folder: string, statement: (table: (name: string) => string) => string) => Effect.Effect<unknown>
 }
 
 const fileIn = (folder: string) => join(folder, "payments.db")
@@ -38,13 +39,13 @@ const destinations: ReadonlyArray<DestinationCase> = [
     name: "sqlite:FILE",
     layer: (folder) => SqliteSink.layer(fileIn(folder)),
     open: (folder) => openMaintenance(fileIn(folder), "here"),
-    damage: (folder) => Effect.sync(() => execute(fileIn(folder), "UPDATE facts SET evidence = '{}'"))
+    run: (folder, statement) => Effect.sync(() => execute(fileIn(folder), statement((name) => name)))
   },
   {
     name: "postgres://HOST",
     layer: (folder) => PostgresSink.layer(urlOf(server, basename(folder))),
     open: (folder) => PostgresSink.maintenance(urlOf(server, basename(folder))),
-    damage: (folder) => Effect.promise(() => ask(server, `UPDATE "${basename(folder)}".facts SET evidence = '{}'`))
+    run: (folder, statement) => Effect.promise(() => ask(server, statement((name) => `"${basename(folder)}".${name}`)))
   }
 ]
 
@@ -62,7 +63,7 @@ const answerIn = (reader: Maintenance, source: string | undefined, list: Lists.A
     return order === undefined ? undefined : [judge(order).degree, judge(order).answer, order.accepted]
   })
 
-describe.each(destinations)("a destination $name", ({ damage, layer, open }) => {
+describe.each(destinations)("a destination $name", ({ layer, open, run }) => {
   const opened = Effect.gen(function*() {
     const folder = yield* temporaryFolder
     yield* scan("invoices").pipe(Effect.provide(Layer.merge(layer(folder), layerTest({ invoices: [`{"id":"a"}`] }))))
@@ -123,10 +124,58 @@ describe.each(destinations)("a destination $name", ({ damage, layer, open }) => 
     Effect.gen(function*() {
       const { folder, writer } = yield* opened
       yield* observe(writer, "newest")
-      yield* damage(folder)
+      yield* run(folder, (table) => `UPDATE ${table("facts")} SET evidence = '{}'`)
       // An observation must not replace what is stored.
       for (const use of [Effect.asVoid(answerIn(writer, "https://a/")), observe(writer, "newest")]) {
         assert.include((yield* Effect.flip(use)).message, "the facts of invoices cannot be read")
       }
+    }).pipe(Effect.scoped))
+
+  const scanned = (
+    folder: string,
+    invoices: ReadonlyArray<{ readonly id: string; readonly [field: string]: unknown }>
+  ) =>
+    scan("invoices").pipe(
+      Effect.map(({ drift }) => drift.map(driftLine)),
+      Effect.provide(Layer.merge(layer(folder), layerTest({ invoices })))
+    )
+
+  it.live("names references that records share, unless records of the first scans share some", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const withReferences = (count: number, referenceOf: (index: number) => number) =>
+        Array.from({ length: count }, (_, index) => ({ id: `inv_${index}`, reference: `order-${referenceOf(index)}` }))
+      for (const count of [200, 210]) assert.deepStrictEqual(yield* scanned(folder, withReferences(count, Number)), [])
+      const shared = withReferences(216, (index) => index < 210 ? index : 7)
+      const expected = ["changed: whether each record has another reference: no (before: yes) (6 records)"]
+      assert.deepStrictEqual(yield* scanned(folder, shared), expected)
+      // Nothing is counted again before a record is added.
+      assert.deepStrictEqual(yield* scanned(folder, shared), expected)
+      assert.deepStrictEqual(yield* scanned(folder, shared), [])
+      const other = yield* temporaryFolder
+      for (const count of [100, 120, 140]) {
+        assert.deepStrictEqual(yield* scanned(other, withReferences(count, (index) => index % 50)), [])
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("names a day without records, in the first scan that begins a day after its end", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const now = Date.now()
+      const dayBefore = (days: number) => new Date(now - days * 86_400_000).toISOString()
+      const invoices = Array.from(
+        { length: 60 },
+        (_, day) =>
+          day === 2 ? [] : Array.from({ length: 30 }, (__, index) => ({
+            id: `inv_${day}_${index}`,
+            createdAt: dayBefore(day)
+          }))
+      ).flat()
+      assert.deepStrictEqual(yield* scanned(folder, invoices), [])
+      yield* run(folder, (table) => `UPDATE ${table("scans")} SET started_at = '${dayBefore(1)}'`)
+      assert.deepStrictEqual(yield* scanned(folder, invoices), [
+        `changed: number of records created on ${dayBefore(2).slice(0, 10)}, where 30 to 30 were usual (0 records)`
+      ])
+      assert.deepStrictEqual(yield* scanned(folder, invoices), [])
     }).pipe(Effect.scoped))
 })
