@@ -21,5 +21,10 @@ export const exportFacts: ReadonlyArray<Omit<Fact, "observe">> = [
     name: "short-pages",
     section: "§4.4",
     question: "Can a page before the last have fewer records than others?"
+  },
+  {
+    name: "references",
+    section: "§2",
+    question: "Has each new record another reference than those before?"
   }
 ]

@@ -159,7 +159,7 @@ export const referencesIn = ({ references }: RowSight): ReadonlyArray<Sighting> 
   if (references === undefined || references.rows < leastRows) return []
   const { firstShared = 0, nextRow, rows, shared } = references
   return [{
-    fact: "unique-reference",
+    fact: "references",
     answer: shared === 0 ? "yes" : "no",
     seen: `${shared} of ${rows} records have a reference that an earlier one has`,
     records: shared === 0 ? rows : shared,

@@ -2,7 +2,7 @@
 import type { IsSecret } from "../text/FieldNames.ts"
 
 /** The facts of the registry that complete scans observe. A scan that contradicts a certain answer names it. */
-const contradicted = ["list-order", "places", "page-records", "count", "unique-reference"] as const
+const contradicted = ["list-order", "places", "page-records", "count", "references"] as const
 
 export type ObservedFact = typeof contradicted[number] | "short-pages"
 
@@ -44,7 +44,7 @@ const sentences: { readonly [fact in DriftName]: (what: string) => string } = {
   places: (what) => `place of new records: ${what}`,
   "page-records": (what) => `records of a page before the last: ${what}`,
   count: (what) => `what count gives: ${what}`,
-  "unique-reference": (what) => `whether each record has another reference: ${what}`
+  references: (what) => `whether each new record has another reference than those before: ${what}`
 }
 
 /** Returns the drift as a line: `new` if no earlier record had it, otherwise `changed`. */

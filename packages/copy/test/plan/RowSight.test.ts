@@ -1,8 +1,8 @@
 /** Days with an unusual number of records, and references that records share. */
 import { assert, describe, it } from "@effect/vitest"
 import { type Dice, diceOf, isLongRun, seed } from "@payments/testkit/Seed"
-import type { Drift } from "../../src/port/Drift.ts"
 import { daysIn, daysToCount, referencesIn, unusualDays } from "../../src/plan/RowSight.ts"
+import type { Drift } from "../../src/port/Drift.ts"
 
 const msPerDay = 86_400_000
 const first = Date.UTC(2026, 0, 5)
@@ -68,7 +68,7 @@ describe("a shared reference", () => {
   ])("%s", (_, rows, shared, firstShared, isNamed) => {
     const references = { rows, shared, firstShared, nextRow: rows }
     const [sighting] = referencesIn({ scans: undefined, created: new Map(), references })
-    assert.deepInclude(sighting, { fact: "unique-reference", answer: "no", records: shared, mayBeChance: !isNamed })
+    assert.deepInclude(sighting, { fact: "references", answer: "no", records: shared, mayBeChance: !isNamed })
   })
 
   it("is not observed in few records, and there is none without", () => {

@@ -147,7 +147,9 @@ describe.each(destinations)("a destination $name", ({ layer, open, run }) => {
         Array.from({ length: count }, (_, index) => ({ id: `inv_${index}`, reference: `order-${referenceOf(index)}` }))
       for (const count of [200, 210]) assert.deepStrictEqual(yield* scanned(folder, withReferences(count, Number)), [])
       const shared = withReferences(216, (index) => index < 210 ? index : 7)
-      const expected = ["changed: whether each record has another reference: no (before: yes) (6 records)"]
+      const expected = [
+        "changed: whether each new record has another reference than those before: no (before: yes) (6 records)"
+      ]
       assert.deepStrictEqual(yield* scanned(folder, shared), expected)
       // Nothing is counted again before a record is added.
       assert.deepStrictEqual(yield* scanned(folder, shared), expected)

@@ -4,7 +4,7 @@
  * teams use them, so a test fixes them.
  *
  * Labels have the source, the list and values from closed sets, never text from a service or a record. A source with
- * one list has at most 68 series, in a cluster 70, with a rate limit store one more. Each further list has less than
+ * one list has at most 71 series, in a cluster 73, with a rate limit store one more. Each further list has less than
  * that, and a process at most 100 of its own.
  */
 import type { DriftName } from "@payments/copy"
@@ -56,10 +56,13 @@ const driftNames = [
   "new-step",
   "new-gap",
   "new-change",
+  "new-delay",
+  "day-records",
   "list-order",
   "places",
   "page-records",
-  "count"
+  "count",
+  "references"
 ] as const satisfies ReadonlyArray<DriftName>
 const requestOutcomes = [
   "ok",
@@ -177,7 +180,7 @@ export const definitions = {
     unit: "{change}",
     labels: { fact: driftNames },
     help:
-      "What the last full scan of this process, or a pass since, has found that no earlier record had, or that contradicts a certain fact.",
+      "What the last full scan of this process, or a pass since, has found that no earlier record had, that contradicts a certain fact, or that is unusual.",
     from: { Ended: (event) => driftNames.flatMap((fact) => driftOf(event, fact)) }
   }),
   payments_list_lock_held: metric({
