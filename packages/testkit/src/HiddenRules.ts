@@ -106,7 +106,9 @@ const drawOddities = (dice: Dice) => ({
   count: dice.chance(0.15) ? dice.pick(["absent", "seven"] as const) : undefined,
   endCursor: dice.chance(0.2) ? dice.pick(["empty", "absent"] as const) : undefined,
   cursorUse: dice.chance(0.1) ? "once" as const : undefined,
-  hasHtml: dice.chance(0.15)
+  hasHtml: dice.chance(0.15),
+  /** What a filter by day leaves out or adds. */
+  dayFilter: dice.chance(0.2) ? dice.pick(["partial", "overlapping"] as const) : undefined
 })
 
 const otherNames = { contract: "contractId", settlementDate: "settlement_date", reference: "invoiceReference" } as const
@@ -133,7 +135,8 @@ const optionsOf = (rules: Rules, disturbance: Disturbance): SandboxOptions => {
       ...(odd.hasHidden === true ? { hiddenStatus: "pending" } : {}),
       ...(odd.endCursor === undefined ? {} : { endCursor: odd.endCursor }),
       ...(odd.cursorUse === undefined ? {} : { cursorUse: odd.cursorUse }),
-      ...(odd.hasHtml === true ? { errors: "html" } : {})
+      ...(odd.hasHtml === true ? { errors: "html" } : {}),
+      ...(odd.dayFilter === undefined ? {} : { dayFilter: odd.dayFilter })
     },
     ...(odd.small === undefined ? {} : { records: recordsOf(rules, odd.small) }),
     invoiceParameters: {
@@ -241,6 +244,11 @@ const isShown = (rules: Rules, { name }: Lists.AnyList, fact: string, disturbanc
   if (odd.small?.name === name) return restsOn.nothing.test(fact)
   if ((odd.hasHidden === true || odd.shortPage !== undefined) && restsOn.fullPages.test(fact)) return false
   if (fact === "hidden-records") return false
+  if (fact.startsWith("parts-")) {
+    return records < 200 && most !== 50 && disturbance !== "moving" && odd.shortPage === undefined &&
+      odd.renamed === undefined
+  }
+  if (odd.dayFilter === "overlapping" && /^(filter|name)-settlementDate$/.test(fact)) return false
   if (name !== "invoices" || odd.renamed === undefined) return true
   return odd.renamed === "limit"
     ? fact === "first-page" || fact === "name-limit"
@@ -305,7 +313,26 @@ const cursorTruth = (
 }
 
 const filterTruth = (rules: Rules, list: Lists.AnyList): Truth =>
-  Object.assign({}, ...Object.keys(list.filters).map((field) => truthOfFilter(rules, list, field)))
+  Object.assign(
+    {},
+    ...Object.keys(list.filters).map((field) => truthOfFilter(rules, list, field)),
+    dayTruth(rules, list)
+  )
+
+const dayTruth = ({ behaviour, odd, renamed }: Rules, { windowFilter }: Lists.AnyList): Truth => {
+  if (windowFilter === undefined) return {}
+  const parts = `parts-${windowFilter}`
+  if (renamed === windowFilter) {
+    return { [parts]: behaviour.unknownParameter === "refuse" ? [] : ["records of other dates"] }
+  }
+  // The next day may have no record.
+  return odd.dayFilter === "overlapping"
+    ? {
+      [parts]: ["records of other dates"],
+      [`filter-${windowFilter}`]: ["only matching records", "other records too"]
+    }
+    : { [parts]: [odd.dayFilter === "partial" ? "records are missing" : "complete and disjoint"] }
+}
 
 const truthOfFilter = ({ behaviour, ignored, odd, renamed }: Rules, { name }: Lists.AnyList, field: string): Truth => {
   const { absentValue, filterMatch, unknownParameter } = behaviour

@@ -5,7 +5,6 @@ import {
   type Answer,
   type Ask,
   type By,
-  cursorOf,
   fieldOf,
   idsOf,
   isFollowed,
@@ -24,8 +23,7 @@ export const filterFacts = ({ filters, section }: Lists.AnyList): ReadonlyArray<
     absentValue(section, field),
     ...(filter.type === "text" ? [prefix(section, field)] : [])
   ]),
-  twoFilters(section),
-  hiddenRecords(section)
+  twoFilters(section)
 ]
 
 /**
@@ -258,45 +256,3 @@ const areDifferent = (items: ReadonlyArray<unknown>, one: FieldValue, other: Fie
     found.some((has) => has[0] === first && has[1] === second)
   )
 }
-
-/** A default filter: the service leaves records out of the list, and returns them if a filter is given. */
-const hiddenRecords = (section: string): Fact => ({
-  name: "hidden-records",
-  section,
-  question: "Are there records that only a filter shows?",
-  observe: Effect.fnUntraced(function*(ask) {
-    const first = itemsOf(yield* pageOf(ask, { limit: "100" }))
-    const whole = yield* wholeList(ask, "get")
-    const shown = new Set(whole)
-    for (const field of Object.keys(ask.list.filters)) {
-      const values = Map.groupBy(first.map((item) => fieldOf(item, field)), (value) => value)
-      const [value] = [...values].filter(([text, all]) => typeof text === "string" && text !== "" && all.length > 1)
-        .toSorted(([, one], [, other]) => other.length - one.length)[0] ?? []
-      if (typeof value !== "string") continue
-      const answer = yield* pageOf(ask, { [field]: value, limit: "100" })
-      const hidden = idsOf(answer).filter((id) => !shown.has(id))
-      if (hidden.length === 0) continue
-      // A record can have appeared since the list was read, or a page can have skipped it while the list changed.
-      if (JSON.stringify(yield* wholeList(ask, "send")) !== JSON.stringify(whole)) {
-        return yield* notObserved("the list changed in between")
-      }
-      return observed("yes", `${records(hidden.length)} with a ${field} that others have`)
-    }
-    return yield* notObserved("none was found. A sample cannot show that there is none")
-  })
-})
-
-/** Longer lists are not read as a whole. */
-const pages = 2
-
-const wholeList = Effect.fnUntraced(function*(ask: Ask, by: "get" | "send") {
-  const ids: Array<unknown> = []
-  let cursor: string | undefined
-  for (let page = 1; page <= pages; page++) {
-    const answer = yield* pageOf(ask, { limit: "100", ...(cursor === undefined ? {} : { cursor }) }, by)
-    ids.push(...idsOf(answer))
-    if (!isFollowed(answer)) return ids
-    cursor = String(cursorOf(answer))
-  }
-  return yield* notObserved(`the list has more pages than the ${pages} that were read`)
-})

@@ -8,6 +8,7 @@ import { nameFacts } from "./NameFacts.ts"
 import { orderFacts } from "./OrderFacts.ts"
 import { pageFacts } from "./PageFacts.ts"
 import { transportFacts } from "./TransportFacts.ts"
+import { wholeFacts } from "./WholeFacts.ts"
 
 /** `pages` is the most pages to read in search of the end of the list. */
 export const factsOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Fact> => [
@@ -16,6 +17,7 @@ export const factsOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Fact>
   ...orderFacts(list, pages),
   ...keyFacts(list),
   ...filterFacts(list),
+  ...wholeFacts(list),
   ...nameFacts(list),
   ...transportFacts(list)
 ]

@@ -101,6 +101,11 @@ describe("a probe", () => {
     [{}, "limit-101", "refused"],
     [{}, "page-size", "the same records"],
     [{ records: 150, behaviour: { hiddenStatus: "pending" } }, "hidden-records", "yes"],
+    [{ records: 150 }, "parts-settlementDate", "complete and disjoint"],
+    [{ records: 180, behaviour: { hiddenStatus: "pending" } }, "parts-settlementDate", "complete and disjoint"],
+    [{ records: 150, behaviour: { dayFilter: "partial" } }, "parts-settlementDate", "records are missing"],
+    [{ records: 150, behaviour: { dayFilter: "overlapping" } }, "parts-settlementDate", "records of other dates"],
+    [{ records: 150, invoiceParameters: { settlementDate: "day" } }, "parts-settlementDate", "records of other dates"],
     [{ behaviour: { cursorLimit: "obey" } }, "cursor-limit", "the next records"],
     [{ invoiceParameters: { contract: "contract_id" } }, "name-contract", "contract_id"],
     [{ invoiceParameters: { limit: "pageSize" } }, "name-limit", "pageSize"],
@@ -132,6 +137,11 @@ describe("a probe", () => {
     [{ assumedLimit: 34, faults: [{ fault: "shortPage", records: 30, rate: 0.3 }] }, "default-limit"],
     [{ faults: [{ fault: "envelope", member: "count", value: "7" }] }, "count"],
     [{ behaviour: { cursorUse: "once", invalidCursor: "first page" } }, "same-cursor"],
+    [{ records: 300 }, "parts-settlementDate"],
+    [
+      { records: 150, invoiceParameters: { settlementDate: "day" }, behaviour: { unknownParameter: "refuse" } },
+      "parts-settlementDate"
+    ],
     [{ invoiceParameters: { limit: "pageSize" }, behaviour: { unknownParameter: "refuse" } }, "configured-key"],
     [{ records: { payoutRequests: 400, payinSources: 400, invoices: 0 } }, "cursor-list"]
   ])("of a service with %j does not guess %s", ([options, name]) =>
@@ -163,6 +173,17 @@ describe("a probe", () => {
         assert.deepStrictEqual(found, expected.map(([name, answer]) => [name, "certain", answer]))
       } else assert.notDeepEqual(found, [["absent-contract", "certain", "everything"]])
     }).pipe(Effect.scoped, Effect.provide(platform)))
+
+  it.live.each([30, 300, 3000])(
+    "takes no change of a list for a record that a part lacks (speed %d)",
+    (speed) =>
+      Effect.gen(function*() {
+        const live = { speed, appearPerHour: 60, changePerHour: 3600, vanishPerHour: 60 }
+        const { facts } = yield* probeSandbox({ records: 180, live })
+        const { answer = "none" } = facts.find(({ name }) => name === "parts-settlementDate") ?? {}
+        assert.include(["none", "complete and disjoint"], answer)
+      }).pipe(Effect.scoped, Effect.provide(platform))
+  )
 
   it.live("does not say that a list obeys a limit that it does not reach", () =>
     Effect.gen(function*() {

@@ -3,7 +3,7 @@
  * default. Records and cursors are the subject of the wrappers here; `ListService.ts` applies the other choices.
  */
 import { Schema } from "effect"
-import { type AnyList, matches } from "../model/Lists.ts"
+import { type AnyList, type Filter, matches } from "../model/Lists.ts"
 import { makeBoundedMap } from "./BoundedMap.ts"
 import type { ListAnswer, ListPage, ListRequest, ListServer } from "./ListServer.ts"
 
@@ -38,6 +38,10 @@ export const Behaviour = Schema.Struct({
   invalidCursor: choice(["refuse", "first page"], "a cursor that the service did not issue for the request"),
   absentValue: choice(["nothing", "everything", "refuse"], "a filter with a value that no record has"),
   filterMatch: choice(["exact", "prefix"], "whether a filter also selects values that begin with its text"),
+  dayFilter: choice(
+    ["complete", "partial", "overlapping"],
+    "a filter by day: all records of the day, every second one, or those of the next day as well"
+  ),
   hiddenStatus: Schema.optionalKey(
     Schema.String.annotate({ description: "records with this status appear only if a filter is given" })
   )
@@ -48,9 +52,10 @@ export type Behaviour = typeof Behaviour.Type
 
 /** Wraps the server of a list so that its filters and cursors behave as chosen. */
 export const withBehaviour = (list: AnyList, behaviour: Behaviour, server: ListServer): ListServer => {
-  const { absentValue, cursorUse, filterMatch, hiddenStatus } = behaviour
+  const { absentValue, cursorUse, dayFilter = "complete", filterMatch, hiddenStatus } = behaviour
   const chosen = [
     filterMatch === "prefix" ? byPrefix(list) : undefined,
+    dayFilter === "complete" ? undefined : byDay(list, dayFilter),
     absentValue === "everything" ? ignoringAbsentValues : undefined,
     hiddenStatus === undefined ? undefined : hiding(hiddenStatus),
     cursorUse === "once" ? acceptingOnce : undefined,
@@ -122,30 +127,53 @@ const ignoringAbsentValues = (server: ListServer): ListServer => (request) => {
   return server({ ...request, filters })
 }
 
-/** The most records that a filter by prefix reads. */
+/** The most records that a filter reads here. */
 const mostRecords = 10_000
+
+const typeOf = (list: AnyList, field: string): Filter | undefined =>
+  Object.entries<Filter>(list.filters).find(([name]) => name === field)?.[1]
 
 const byPrefix = (list: AnyList) => (server: ListServer): ListServer => (request): ListAnswer => {
   const wanted = Object.entries(request.filters)
   if (wanted.length === 0) return server(request)
-  const found = allRecords(server).filter((text) =>
+  const found = allRecords(server, {}).filter((text) =>
     wanted.every(([field, value]) => {
       const member = memberOf(text, field)
-      const filter = Object.entries(list.filters).find(([name]) => name === field)?.[1]
+      const filter = typeOf(list, field)
       return typeof member === "string" &&
         (member.startsWith(value) || filter !== undefined && matches(filter, member, value))
     })
   )
-  const from = request.cursor === undefined ? 0 : Number(/^prefix-(\d+)$/.exec(request.cursor)?.[1])
-  if (Number.isNaN(from)) return { _tag: "CursorRefused" }
-  const items = found.slice(from, from + request.limit)
-  const end = from + items.length
-  return { _tag: "Page", items, next: end < found.length ? `prefix-${end}` : null, count: items.length }
+  return pageIn(found, request)
 }
 
-const allRecords = (server: ListServer): ReadonlyArray<string> => {
+const byDay =
+  (list: AnyList, kind: "partial" | "overlapping") => (server: ListServer): ListServer => (request): ListAnswer => {
+    const [field, day] = Object.entries(request.filters).find(([name]) => typeOf(list, name)?.type === "day") ?? []
+    if (field === undefined || day === undefined) return server(request)
+    if (kind === "partial") {
+      return pageIn(allRecords(server, request.filters).filter((_, index) => index % 2 === 0), request)
+    }
+    const others = Object.fromEntries(Object.entries(request.filters).filter(([name]) => name !== field))
+    const ms = Date.parse(day)
+    const days = new Set([day, Number.isNaN(ms) ? day : new Date(ms + dayMs).toISOString().slice(0, 10)])
+    return pageIn(allRecords(server, others).filter((text) => days.has(String(memberOf(text, field)))), request)
+  }
+
+const dayMs = 86_400_000
+
+/** Returns a page of records that were selected here. */
+const pageIn = (found: ReadonlyArray<string>, { cursor, limit }: ListRequest): ListAnswer => {
+  const from = cursor === undefined ? 0 : Number(/^at-(\d+)$/.exec(cursor)?.[1])
+  if (Number.isNaN(from)) return { _tag: "CursorRefused" }
+  const items = found.slice(from, from + limit)
+  const end = from + items.length
+  return { _tag: "Page", items, next: end < found.length ? `at-${end}` : null, count: items.length }
+}
+
+const allRecords = (server: ListServer, filters: ListRequest["filters"]): ReadonlyArray<string> => {
   const texts: Array<string> = []
-  let request: ListRequest | undefined = { filters: {}, limit: 100, cursor: undefined }
+  let request: ListRequest | undefined = { filters, limit: 100, cursor: undefined }
   while (request !== undefined && texts.length < mostRecords) {
     const page: ListPage | undefined = pageOf(server(request))
     texts.push(...page?.items ?? [])

@@ -10,7 +10,8 @@ const records = recordsOf(
     id: String(index),
     reference: `ref-${index}`,
     contract: `con-${index % 2}`,
-    status: index % 4 === 0 ? "failed" : "paid"
+    status: index % 4 === 0 ? "failed" : "paid",
+    ...(index < 100 ? {} : { settlementDate: `2024-02-${28 + index % 2}` })
   }))
 )
 
@@ -67,6 +68,17 @@ describe("a list service", () => {
     [{ absentValue: "refuse" }, ["limit=2&reference=ref-500"], 400],
     [{}, ["limit=2&reference=ref-1"], [1]],
     [{ filterMatch: "prefix" }, ["limit=2&reference=ref-1", "limit=2&reference=ref-1&cursor=CURSOR"], [11, 12]],
+    [{}, ["limit=3&settlementDate=2024-02-28"], [100, 102, 104]],
+    [{ dayFilter: "partial" }, ["limit=3&settlementDate=2024-02-28"], [100, 104, 108]],
+    [{ dayFilter: "overlapping" }, ["limit=3&settlementDate=2024-02-28"], [100, 101, 102]],
+    [{ dayFilter: "overlapping" }, [
+      "limit=2&settlementDate=2024-02-28",
+      "limit=2&settlementDate=2024-02-28&cursor=CURSOR"
+    ], [
+      102,
+      103
+    ]],
+    [{ dayFilter: "overlapping" }, ["limit=2&settlementDate=2024-02-29"], [101, 103]],
     [{ hiddenStatus: "failed" }, ["limit=5"], [1, 2, 3]],
     [{ hiddenStatus: "failed" }, ["limit=2&contract=con-0"], [0, 2]]
   ])(
