@@ -1,7 +1,7 @@
 /** The public surface of `@payments/core`. */
 export { PaymentsApi } from "./api/PaymentsApi.ts"
 export { BearerKey, PaymentsContract } from "./api/PaymentsContract.ts"
-export { type Checked, type KeySource, largestKeyBytes, makeKeyFile } from "./config/KeySource.ts"
+export { type Checked, checkKey, type KeySource, largestKeyBytes, makeKeyFile } from "./config/KeySource.ts"
 export {
   type ConfigProblem,
   type Deadlines,

@@ -22,6 +22,8 @@ export const canBeDecided = ({ isDecidable, truth }: HiddenRules, list: Lists.An
 /** A service, and the truth about its lists. */
 export interface HiddenRules {
   readonly options: SandboxOptions
+  /** Whether the probe gets a second key. It takes requests, so only some do. */
+  readonly hasOtherKey: boolean
   readonly truth: (list: Lists.AnyList) => Truth
   /** False if the service does not show the truth. */
   readonly isDecidable: (list: Lists.AnyList, fact: string) => boolean
@@ -37,9 +39,10 @@ export const isRight = (
 
 /** With `oddities`, a service also has rules that few services have, and that no option of a sandbox repeats. */
 export const drawRules = (dice: Dice, disturbance: Disturbance, { oddities = false } = {}): HiddenRules => {
-  const rules = { ...draw(dice), odd: oddities ? drawOddities(dice) : {} }
+  const rules: Rules = { ...draw(dice), odd: oddities ? drawOddities(dice) : {} }
   return {
     options: optionsOf(rules, disturbance),
+    hasOtherKey: rules.odd.cursorKey !== undefined,
     truth: (list) => ({
       ...pageTruth(rules, list),
       ...cursorTruth(rules, list, disturbance),
@@ -108,7 +111,9 @@ const drawOddities = (dice: Dice) => ({
   cursorUse: dice.chance(0.1) ? "once" as const : undefined,
   hasHtml: dice.chance(0.15),
   /** What a filter by day leaves out or adds. */
-  dayFilter: dice.chance(0.2) ? dice.pick(["partial", "overlapping"] as const) : undefined
+  dayFilter: dice.chance(0.2) ? dice.pick(["partial", "overlapping"] as const) : undefined,
+  /** What is done with the cursor of another key. */
+  cursorKey: dice.chance(0.15) ? dice.pick(["obey", "refuse"] as const) : undefined
 })
 
 const otherNames = { contract: "contractId", settlementDate: "settlement_date", reference: "invoiceReference" } as const
@@ -136,7 +141,8 @@ const optionsOf = (rules: Rules, disturbance: Disturbance): SandboxOptions => {
       ...(odd.endCursor === undefined ? {} : { endCursor: odd.endCursor }),
       ...(odd.cursorUse === undefined ? {} : { cursorUse: odd.cursorUse }),
       ...(odd.hasHtml === true ? { errors: "html" } : {}),
-      ...(odd.dayFilter === undefined ? {} : { dayFilter: odd.dayFilter })
+      ...(odd.dayFilter === undefined ? {} : { dayFilter: odd.dayFilter }),
+      ...(odd.cursorKey === undefined ? {} : { cursorKey: odd.cursorKey })
     },
     ...(odd.small === undefined ? {} : { records: recordsOf(rules, odd.small) }),
     invoiceParameters: {
@@ -200,7 +206,8 @@ const oddTruth = (rules: Rules, { limits, name }: Lists.AnyList, disturbance: Di
         "cursor-list": [
           ...cursorTruth(rules, { name } as Lists.AnyList, disturbance)["cursor-list"] ?? [],
           "other records"
-        ]
+        ],
+        "cursor-key": ["the next page", "the first page", "other records", "a refusal"]
       }),
     ...(renamed === undefined ? {} : { [`name-${renamed}`]: [oddNames[renamed]] }),
     ...(renamed === "limit"
@@ -218,7 +225,8 @@ const oddTruth = (rules: Rules, { limits, name }: Lists.AnyList, disturbance: Di
         "same-cursor": [isIgnored ? "accepted" : "refused"],
         "cursor-limit": [],
         "cursor-filters": [],
-        "cursor-list": [isIgnored ? "the first page" : "a refusal"]
+        "cursor-list": [isIgnored ? "the first page" : "a refusal"],
+        "cursor-key": []
       }
       : {})
   }
@@ -281,7 +289,7 @@ const pageTruth = ({ assumedLimit, behaviour, count, order }: Rules, { limits }:
 }
 
 const cursorTruth = (
-  { behaviour, ignored, renamed }: Rules,
+  { behaviour, ignored, odd, renamed }: Rules,
   { name }: Lists.AnyList,
   disturbance: Disturbance
 ): Truth => {
@@ -293,6 +301,9 @@ const cursorTruth = (
   const hasOwnFilters = name === "invoices" && (renamed !== undefined || ignored !== undefined)
   return {
     "cursor-list": [refused, ...expired],
+    "cursor-key": odd.cursorKey === undefined
+      ? []
+      : [odd.cursorKey === "refuse" ? refused : "the next page", ...expired],
     "cursor-limit": [
       { refuse: refused, obey: "the next records", keep: "the next 2 records" }[cursorLimit],
       ...expired

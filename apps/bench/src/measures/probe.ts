@@ -6,7 +6,7 @@ import { layerHttpClient } from "@payments/core/node"
 import { Sandbox, type SandboxOptions } from "@payments/sandbox"
 import { canBeDecided, type Disturbance, drawRules, isRight } from "@payments/testkit/HiddenRules"
 import { diceOf } from "@payments/testkit/Seed"
-import { Duration, Effect, Layer } from "effect"
+import { Duration, Effect, Layer, Redacted } from "effect"
 import { join } from "node:path"
 import { temporaryFolder } from "../harness/Programs.ts"
 import type { Figure } from "../harness/Report.ts"
@@ -47,7 +47,7 @@ export const measureProbe = async (
     const outcome: Outcome = { certain: 0, decidable: 0, undecided: 0, wrong: [], open: new Map() }
     for (let service = 0; service < services; service++) {
       const rules = drawRules(diceOf(seed, disturbance, service), disturbance, { oddities: true })
-      for (const fact of (await probeSandbox(rules.options, budget)).facts) {
+      for (const fact of (await probeSandbox(rules.options, budget, rules.hasOtherKey)).facts) {
         const list = Lists.byName[fact.list]
         const isWrong = fact.degree === "certain" && isRight(rules.truth, list, fact.name, fact.answer) === false
         if (isWrong) {
@@ -89,13 +89,14 @@ const note = (outcome: Outcome, { degree, name }: KnownFact): void => {
 /** The faults of these services depend on no rate, so a slower probe would only take longer. */
 const slowDown = { factor: 1, recoveryPerSecond: 1, slowestPerSecond: 1000 }
 
-const probeSandbox = async (options: SandboxOptions, budget: number): Promise<Probed> => {
+const probeSandbox = async (options: SandboxOptions, budget: number, hasOtherKey = false): Promise<Probed> => {
   using place = temporaryFolder()
   const file = join(place.folder, "facts.json")
   const probing = Effect.gen(function*() {
     const { url } = yield* Sandbox
     const config = { ...(yield* Sandbox.config(url)), slowDown }
-    return yield* probe(config, { to: file, budget, pause: Duration.zero })
+    const otherKey = hasOtherKey ? Redacted.make("sandbox_other") : undefined
+    return yield* probe(config, { to: file, budget, otherKey, pause: Duration.zero })
   })
   return await Effect.runPromise(
     probing.pipe(

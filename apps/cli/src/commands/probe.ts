@@ -1,19 +1,20 @@
 /** `payments probe` learns facts about the service. */
 import { Destination } from "@payments/copy"
 import type { KnownFact } from "@payments/copy/facts"
-import { PaymentsConfig } from "@payments/core"
+import { checkKey, makeKeyFile, PaymentsConfig, PaymentsConfigError } from "@payments/core"
 import {
   checkAll,
   chosenRateLimitStore,
   duration,
   fromDestination,
   logLine,
+  optionalFlag,
   type ProgramError,
   requireOutput,
   setting,
   wholeNumberFlag
 } from "@payments/program"
-import { Effect, Layer } from "effect"
+import { Effect, FileSystem, Layer } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { HttpClient } from "effect/http"
 import { rowFormatFlag } from "../output/Rows.ts"
@@ -36,14 +37,21 @@ export const probeCommand = <R>(
         Flag.withDescription(`the most requests; default ${requests.default}`)
       ),
       pause: pauseFlag,
+      otherKeyFile: optionalFlag(
+        Flag.String("other-key-file").pipe(
+          Flag.withMetavar("FILE"),
+          Flag.withDescription("a file with another key of the service, to see what a cursor gives with it")
+        )
+      ),
       html: htmlFlag,
       format: rowFormatFlag
     },
-    Effect.fnUntraced(function*({ budget, format, html, pause, to }) {
+    Effect.fnUntraced(function*({ budget, format, html, otherKeyFile, pause, to }) {
       const { probe } = yield* Effect.promise(() => import("@payments/copy/facts"))
-      const { pauseDuration, rateLimits, settings } = yield* checkAll({
+      const { otherKey, pauseDuration, rateLimits, settings } = yield* checkAll({
         pauseDuration: setting({ name: "pause", text: pause }, undefined, duration),
         settings: Effect.provide(PaymentsConfig, config),
+        otherKey: otherKeyIn(otherKeyFile),
         rateLimits: Layer.build(chosenRateLimitStore)
       })
       yield* requireOutput
@@ -51,7 +59,8 @@ export const probeCommand = <R>(
       let known: ReadonlyArray<KnownFact> = []
       const onObserved = (facts: ReadonlyArray<KnownFact>) => Effect.sync(() => void (known = facts))
       const place = isDestination(to) ? yield* openDestination(to, settings.source) : to
-      const { facts, requests: sent } = yield* probe(settings, { to: place, budget, pause: pauseDuration, onObserved })
+      const options = { to: place, budget, otherKey, pause: pauseDuration, onObserved }
+      const { facts, requests: sent } = yield* probe(settings, options)
         .pipe(
           Effect.onInterrupt(() => Effect.ignore(printFacts(known, format))),
           Effect.provide(http),
@@ -83,6 +92,16 @@ export const probeCommand = <R>(
       }
     ])
   )
+
+/** Reads the key of `--other-key-file`, as the program reads the configured key. */
+const otherKeyIn = Effect.fnUntraced(function*(path: string | undefined) {
+  if (path === undefined) return undefined
+  const { read, setting: flag } = makeKeyFile(yield* FileSystem.FileSystem, "--other-key-file", path)
+  const found = yield* Effect.map(read, (key) => "problem" in key ? key : checkKey(key.value))
+  return "value" in found
+    ? found.value
+    : yield* new PaymentsConfigError({ problems: [{ setting: flag, problem: found.problem }] })
+})
 
 /** Opens the destination for the facts of this source. Creates its tables if it does not exist. */
 const openDestination = Effect.fnUntraced(function*(text: string, source: string) {

@@ -96,6 +96,7 @@ export const valueKinds: { readonly [flag: string]: ValuesOf } = {
   "--html": file,
   "--svg": file,
   "--key-file": file,
+  "--other-key-file": file,
   "--from": destination,
   "--to": destination,
   "--fields": fields,

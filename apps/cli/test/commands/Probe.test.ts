@@ -38,6 +38,33 @@ describe("payments probe", () => {
       assert.match(second.stderr, /Sent 20 requests\. [1-9]\d* of \d+ facts are certain\./)
     }).pipe(Effect.scoped))
 
+  it.live("sends the key of --other-key-file, shows it nowhere, and refuses a file without a key", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const env = yield* sandboxEnv({ behaviour: { cursorKey: "refuse" } })
+      const args = ["probe", "--pause", "1ms", "--budget", "300", "--format", "json", "--other-key-file"]
+      writeFileSync(join(cwd, "other.key"), "sandbox_second\n", { mode: 0o644 })
+      const probed = yield* payments([...args, "other.key"], { env, cwd })
+      assert.strictEqual(probed.code, 0, probed.stderr)
+      assert.include(probed.stderr, "--other-key-file: other users may read other.key (mode 644).")
+      const { items } = JSON.parse(probed.stdout) as { readonly items: ReadonlyArray<Record<string, unknown>> }
+      const found = items.filter(({ fact }) => fact === "cursor-key").map(({ answer, degree }) => [answer, degree])
+      assert.deepStrictEqual(found, Array.from({ length: 3 }, () => ["a refusal", "certain"]))
+      const stored = readFileSync(join(cwd, "payments-facts.json"), "utf8")
+      for (const text of [probed.stdout, probed.stderr, stored]) assert.notInclude(text, "sandbox_second")
+      writeFileSync(join(cwd, "two.key"), "sandbox one", { mode: 0o600 })
+      for (
+        const [name, problem] of [
+          ["none.key", "cannot be used: the file that it names does not exist"],
+          ["two.key", "contains a character that is not allowed in a header"]
+        ] as const
+      ) {
+        const refused = yield* payments([...args, name], { env, cwd })
+        assert.deepStrictEqual([refused.code, refused.stdout], [3, ""])
+        assert.include(refused.stderr, `--other-key-file ${problem}`)
+      }
+    }).pipe(Effect.scoped))
+
   it.live("stores facts in a destination, before and after an export, and payments facts accepts a changed one", () =>
     Effect.gen(function*() {
       const cwd = yield* temporaryFolder

@@ -46,7 +46,7 @@ export type Parameters = Readonly<Record<string, string>>
 /** What a request has instead of the usual. */
 export interface Unusual {
   /** By default the configured key. */
-  readonly key?: "none" | "wrong"
+  readonly key?: "none" | "wrong" | "other"
   /** A segment after the path of the list. */
   readonly below?: string
   /** Further headers. */
@@ -67,7 +67,11 @@ export interface Ask {
   /** Returns the first answer to such a request, so that facts share requests. Sends the request if there is none. */
   readonly get: (parameters: Parameters, unusual?: Unusual) => Effect.Effect<Answer, NotObserved>
   /** Returns the first answer to a request that was sent after another one. Sends the request if there is none. */
-  readonly getAfter: (earlier: Answer, parameters: Parameters) => Effect.Effect<Answer, NotObserved>
+  readonly getAfter: (
+    earlier: Answer,
+    parameters: Parameters,
+    unusual?: Unusual
+  ) => Effect.Effect<Answer, NotObserved>
   /** Returns the last answer to such a request, or the last that was sent before another one. */
   readonly last: (parameters: Parameters, before?: Answer) => Answer | undefined
   /** Returns the last answer to such a request if it is one of the last answers. Otherwise, sends the request. */
@@ -80,6 +84,8 @@ export interface Ask {
   readonly waiting: Ask
   /** The cursors of this round that no request has sent. */
   readonly unused: ReadonlyMap<string, UnusedCursor>
+  /** Why no request can be sent with another key, if so. */
+  readonly noOtherKey: string | undefined
 }
 
 /** A cursor that only pages have had, and no request. */
@@ -99,6 +105,8 @@ export interface AskOptions {
   readonly list: Lists.AnyList
   /** The request rate, which other programs with the key may share. */
   readonly paces: Paces
+  /** Another key of the service, for requests that compare the two. It belongs where the key of payouts does. */
+  readonly otherKey?: Redacted.Redacted<string> | undefined
   /** The pause after each request. */
   readonly pause: Duration.Duration
   /** Takes part of the budget. Fails if nothing is left. */
@@ -146,15 +154,16 @@ export const makeAsk = (options: AskOptions): Ask => {
   }
   const last: Ask["last"] = (parameters, before) =>
     answersTo(parameters).findLast(({ nth }) => before === undefined || nth < before.nth)
-  const getAfter = (orElse: typeof send): Ask["getAfter"] => (earlier, parameters) => {
-    const known = answersTo(parameters).find(({ nth }) => nth > earlier.nth)
-    return known === undefined ? orElse(parameters) : Effect.succeed(known)
+  const getAfter = (orElse: typeof send): Ask["getAfter"] => (earlier, parameters, unusual) => {
+    const known = answersTo(parameters, unusual).find(({ nth }) => nth > earlier.nth)
+    return known === undefined ? orElse(parameters, unusual) : Effect.succeed(known)
   }
   const getRecent: Ask["getRecent"] = (parameters) => {
     const known = last(parameters)
     return known === undefined || known.nth + recentAnswers < requests ? send(parameters) : Effect.succeed(known)
   }
-  const shared = { list, nameOf, send, get, getRecent, last, hasShortPages, unused: cursors.unused }
+  const noOtherKey = problemOfOtherKey(options)
+  const shared = { list, nameOf, send, get, getRecent, last, hasShortPages, unused: cursors.unused, noOtherKey }
   const waiting: Ask = {
     ...shared,
     ifUnclear: "wait",
@@ -164,6 +173,15 @@ export const makeAsk = (options: AskOptions): Ask => {
     }
   }
   return { ...shared, ifUnclear: "send", getAfter: getAfter(send), waiting }
+}
+
+const problemOfOtherKey = ({ config, list, otherKey }: AskOptions): string | undefined => {
+  if (otherKey === undefined) return "it needs another key: --other-key-file"
+  const keys = PaymentsConfig.keysOf(config)
+  const [own, payments, other] = [keys[list.baseAddress], keys.payments, otherKey].map((key) => Redacted.value(key))
+  if (other === own) return "the other key is the configured one"
+  // A key is sent only where one of its kind is.
+  return own === payments ? undefined : "this list has a key of its own kind"
 }
 
 /** Keeps the cursors of first pages that no request has sent. */
@@ -215,10 +233,9 @@ const answerFrom = (
   )
 
 const makeSend = (options: AskOptions, nameOf: Ask["nameOf"]): Ask["send"] => {
-  const { client, config, list, paces, pause, take } = options
+  const { client, config, list, otherKey, paces, pause, take } = options
   const address = PaymentsConfig.addressOf(config, list)
   const configuredKey = PaymentsConfig.keysOf(config)[list.baseAddress]
-  const pace = paces.of(list, configuredKey)
   let refusals = 0
   return (parameters, { below, headers: more = {}, key, named = {} } = {}) => {
     const query = Object.entries(parameters).map(([field, value]) => [nameOf(field), value] as const)
@@ -228,8 +245,11 @@ const makeSend = (options: AskOptions, nameOf: Ask["nameOf"]): Ask["send"] => {
       // Every answer shows whether the service compresses.
       headers: { "accept-encoding": "gzip, br", ...more }
     })
-    const shown = withoutSecrets([Redacted.value(configuredKey), ...Object.values({ ...parameters, ...named })])
-    const sentKey = key === "wrong" ? Redacted.make("wrong-key") : configuredKey
+    const sentKey = (key === "other" ? otherKey : key === "wrong" ? Redacted.make("wrong-key") : undefined) ??
+      configuredKey
+    const pace = paces.of(list, key === "other" ? sentKey : configuredKey)
+    const keys = [configuredKey, sentKey, otherKey ?? sentKey].map((secret) => Redacted.value(secret))
+    const shown = withoutSecrets([...keys, ...Object.values({ ...parameters, ...named })])
     const exchange = Effect.all([
       DateTime.now,
       client.execute(key === "none" ? request : HttpClientRequest.bearerToken(request, sentKey))

@@ -11,6 +11,7 @@ import {
   idsOf,
   isFollowed,
   itemsOf,
+  type NotObserved,
   notObserved,
   type Observed,
   pageOf,
@@ -47,6 +48,7 @@ export const orderFacts = (list: Lists.AnyList, pages: number): ReadonlyArray<Fa
   cursorLimit,
   cursorFilters,
   cursorList,
+  cursorKey,
   sameCursor,
   endOfList(pages)
 ]
@@ -170,6 +172,52 @@ const cursorList: Fact = {
       })
     )
 }
+
+const cursorKey: Fact = {
+  name: "cursor-key",
+  section: "§4.4.4",
+  question: "What does a cursor give with another key?",
+  observe: (ask) =>
+    observeTwice(
+      ask,
+      Effect.fnUntraced(function*(by) {
+        if (ask.noOtherKey !== undefined) return yield* notObserved(ask.noOtherKey)
+        const { cursor, page: first } = yield* pageWithCursor(ask, "2", by)
+        const before = yield* withOtherKey(ask[by]({ limit: "2" }, otherKey))
+        const answer = yield* ask[by]({ limit: "2", cursor }, otherKey)
+        const after = yield* withOtherKey(ask.getAfter(answer, { limit: "2" }, otherKey))
+        const issued = { ask, answer, cursor, first, limit: "2" }
+        // The other key is accepted before and after, so these statuses are about the cursor.
+        const isRefused = answer.status === 401 || answer.status === 403
+        if (isRefused || (yield* pageOrRefusal(Effect.succeed(answer))).page === undefined) {
+          return yield* refusalOf(issued)
+        }
+        const place = yield* placeOf(issued, (ids, next) =>
+          next.length >= 2 && areSame(ids, next.slice(0, 2))
+            ? observed("the next page", "the records that its own key gets")
+            : undefined)
+        if (place?.answer === "the next page") return place
+        if (!(yield* isAccepted(issued))) return undefined
+        const [ids, start, later] = [idsOf(answer), idsOf(before), idsOf(after)]
+        if (ids.length > 0 && areSame(ids, start) && areSame(ids, later)) {
+          return observed("the first page", "the first records that the other key gets")
+        }
+        if (place?.answer !== "other records" || !areSame(start, later)) return undefined
+        return ids.length === 0 ? observed("no record", "a page without records") : place
+      })
+    )
+}
+
+const otherKey = { key: "other" } as const
+
+const withOtherKey = (answer: Effect.Effect<Answer, NotObserved>) =>
+  Effect.flatMap(
+    answer,
+    (found) =>
+      found.status === 401 || found.status === 403
+        ? Effect.fail(notObserved(`the other key is refused with status ${found.status}`))
+        : requirePage(Effect.succeed(found))
+  )
 
 /** Fewer records can be in an order by chance. */
 const leastRecords = 20

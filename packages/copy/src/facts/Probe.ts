@@ -3,7 +3,7 @@
  * each observation before it sends the next request.
  */
 import { Lists, makePaces, type PaymentsConfig } from "@payments/core"
-import { DateTime, Duration, Effect, type FileSystem, type Path, Ref } from "effect"
+import { DateTime, Duration, Effect, type FileSystem, type Path, type Redacted, Ref } from "effect"
 import { HttpClient } from "effect/http"
 import { type Acceptance, add, type Evidence, isContradicted, judge, type Judgement } from "../port/Judgement.ts"
 import type { SinkError } from "../port/Sink.ts"
@@ -20,6 +20,8 @@ export interface ProbeOptions {
   readonly to: FactPlace
   /** The most requests. */
   readonly budget: number
+  /** Another key of the service, to see what a cursor gives with it. */
+  readonly otherKey?: Redacted.Redacted<string> | undefined
   /** The pause after each request; default 500 ms. */
   readonly pause?: Duration.Duration | undefined
   /** Gets the facts known so far after each observation. */
@@ -64,7 +66,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
   FactsFileError | SinkError,
   FileSystem.FileSystem | Path.Path | HttpClient.HttpClient
 > = Effect.fnUntraced(function*(config, options) {
-  const { budget, onObserved = () => Effect.void, pause = Duration.millis(500), to } = options
+  const { budget, onObserved = () => Effect.void, otherKey, pause = Duration.millis(500), to } = options
   const client = yield* HttpClient.HttpClient
   const paces = yield* makePaces(config)
   const store = yield* openFacts(to, config)
@@ -112,7 +114,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
     const now = yield* DateTime.now
     // The facts of one round share their requests.
     const asks = Lists.all.map((list, index) =>
-      makeAsk({ client, config, list, paces, pause, take, sizes: sizes[index] ?? new Map() })
+      makeAsk({ client, config, list, otherKey, paces, pause, take, sizes: sizes[index] ?? new Map() })
     )
     for (const group of groupsOf(asks, facts, costs, round === 1 ? now : undefined)) {
       const waiting = yield* Effect.filter(

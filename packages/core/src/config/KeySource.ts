@@ -13,6 +13,16 @@ export interface KeySource {
   readonly read: Effect.Effect<Checked<Redacted.Redacted<string>>>
 }
 
+/** Checks that a key contains only visible ASCII, since it is sent in a header (RFC 9110 §5.5, RFC 6750 §2.1). */
+export const checkKey = (
+  key: Redacted.Redacted<string>
+): Checked<Redacted.Redacted<string>> =>
+  Redacted.value(key) === ""
+    ? { problem: "is not set" }
+    : /^[\x21-\x7e]+$/.test(Redacted.value(key))
+    ? { value: key }
+    : { problem: "contains a character that is not allowed in a header, such as a space or a line break" }
+
 /** The size of the largest key, in bytes. */
 export const largestKeyBytes = 64 * 1024
 

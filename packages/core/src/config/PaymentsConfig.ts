@@ -6,7 +6,7 @@ import { Config, Context, Data, Duration, Effect, FileSystem, Layer, Record, Red
 import { all, type AnyList, type InvoiceParameters, type ListName, parseInvoiceParameters } from "../model/Lists.ts"
 import { defaultSlowDown, type SlowDown } from "../pace/RateLimiter.ts"
 import { defaultRetryPolicy, type RetryPolicy } from "../pace/RetryPolicy.ts"
-import { type Checked, type KeySource, makeKeyFile } from "./KeySource.ts"
+import { type Checked, checkKey, type KeySource, makeKeyFile } from "./KeySource.ts"
 import { proxyProblem, proxyVariables } from "./ProxyAddress.ts"
 
 /** Names of invoice parameters (§4.3) that observations have proven. They replace the assumed ones. A setting wins. */
@@ -311,16 +311,6 @@ const checkProxy = (address: string | undefined): Checked<undefined> => {
   const problem = proxyProblem(address)
   return problem === undefined ? { value: undefined } : { problem }
 }
-
-/** Checks that a key contains only visible ASCII, since it is sent in a header (RFC 9110 §5.5, RFC 6750 §2.1). */
-const checkKey = (
-  key: Redacted.Redacted<string>
-): Checked<Redacted.Redacted<string>> =>
-  Redacted.value(key) === ""
-    ? { problem: "is not set" }
-    : /^[\x21-\x7e]+$/.test(Redacted.value(key))
-    ? { value: key }
-    : { problem: "contains a character that is not allowed in a header, such as a space or a line break" }
 
 const checkAddress = (text: string | undefined): Checked<URL> => {
   if (!isSet(text)) return { problem: "is not set" }

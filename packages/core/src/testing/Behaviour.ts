@@ -35,6 +35,7 @@ export const Behaviour = Schema.Struct({
     "a cursor with another limit: refused, obeyed, or the first one applies"
   ),
   cursorFilters: choice(["refuse", "keep"], "a cursor with other filters: refused, or the first ones still apply"),
+  cursorKey: choice(["obey", "refuse"], "a cursor that was issued to another key"),
   invalidCursor: choice(["refuse", "first page"], "a cursor that the service did not issue for the request"),
   absentValue: choice(["nothing", "everything", "refuse"], "a filter with a value that no record has"),
   filterMatch: choice(["exact", "prefix"], "whether a filter also selects values that begin with its text"),

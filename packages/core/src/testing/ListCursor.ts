@@ -1,6 +1,6 @@
 /**
  * The cursors of the test servers: opaque text that contains numbers. A cursor is valid only with the list, filters and
- * limit that it was issued for.
+ * limit that it was issued for, and with the key if the request has one.
  */
 import { Hash, Option, Result, Schema } from "effect"
 import { Base64Url } from "effect/encoding"
@@ -30,10 +30,10 @@ export const make = (
   options: { readonly kind?: string; readonly reserved?: boolean; readonly anyLimit?: boolean } = {}
 ): ListCursors => {
   const end = options.reserved === true ? reservedCharacters : ""
-  const bindingOf = ({ filters, limit }: ListRequest) =>
-    Hash.string(
-      JSON.stringify([list, options.kind, options.anyLimit === true ? 0 : limit, Object.entries(filters).toSorted()])
-    ) >>> 0
+  const bindingOf = ({ filters, key, limit }: ListRequest) => {
+    const bound = [list, options.kind, options.anyLimit === true ? 0 : limit, Object.entries(filters).toSorted()]
+    return Hash.string(JSON.stringify(key === undefined ? bound : [...bound, key])) >>> 0
+  }
   return {
     encode: (request, numbers) => Base64Url.encode(JSON.stringify([bindingOf(request), ...numbers])) + end,
     decode: (request, cursor) => {

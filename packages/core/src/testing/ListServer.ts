@@ -14,6 +14,8 @@ export interface ListRequest {
   readonly limit: number
   /** The cursor that was sent; undefined for the first page. */
   readonly cursor: string | undefined
+  /** The key, if a cursor is valid only with the key that it was issued to. */
+  readonly key?: string | undefined
 }
 
 /** A page, or the refusal of a cursor that does not belong to the request. */

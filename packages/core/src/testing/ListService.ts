@@ -112,7 +112,8 @@ export const makeListService = (options: ListServiceOptions, now: number): ListS
       Object.entries(filters).some(([field, value]) => isAbsent(server, field, value))
     if (hasAbsent) return refuse("UNKNOWN_VALUE", 400)
     const { ifNoneMatch, now: at } = request
-    return { list: list.name, request: { filters, limit, cursor }, now: at, query, key, ifNoneMatch }
+    const bound = behaviour.cursorKey === "refuse" ? { key } : {}
+    return { list: list.name, request: { filters, limit, cursor, ...bound }, now: at, query, key, ifNoneMatch }
   }
   return {
     answer: (request) => {

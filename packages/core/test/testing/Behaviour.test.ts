@@ -97,6 +97,17 @@ describe("a list service", () => {
     assert.deepStrictEqual(statuses, [200, 400, 200])
   })
 
+  it.each(["obey", "refuse"] as const)("answers a cursor of another key as chosen (%s)", (cursorKey) => {
+    const servers = Lists.map((list) => serve(list, records))
+    const service = makeListService({ servers, accepts: () => true, behaviour: { cursorKey } }, 0)
+    const ask = (query: string, key: string) =>
+      service.answer({ target: `/v1/invoices?${query}`, authorization: `Bearer ${key}`, now: 0 }).reply
+    const { cursor } = JSON.parse(ask("limit=2", "one").body) as { cursor: string } // a page
+    const next = `limit=2&cursor=${encodeURIComponent(cursor)}`
+    const statuses = [ask(next, "one").status, ask(next, "other").status]
+    assert.deepStrictEqual(statuses, [200, cursorKey === "obey" ? 200 : 400])
+  })
+
   it.each<readonly [Behaviour, cursor: unknown]>([
     [{}, null],
     [{ endCursor: "empty" }, ""],
