@@ -399,5 +399,7 @@ const transportTruth = ({ aheadSeconds, behaviour, encoding, etag, hasLimitHeade
   "limit-headers": [hasLimitHeader ? "x-ratelimit-limit" : "none"],
   "compression": [encoding ?? "none"],
   "conditional": [etag],
+  // A probe without permission to provoke 429 does not observe it.
+  "rate-limit": [],
   "clock": [aheadSeconds === 0 ? "yes" : aheadSeconds > 0 ? "it is ahead" : "it is behind"]
 })

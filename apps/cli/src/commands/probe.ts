@@ -23,6 +23,29 @@ import { fileProblem, htmlFlag, isDestination, placeFlag, printFacts, writePage 
 
 const requests = { default: 200, most: 100_000 } as const
 
+const flags = {
+  to: placeFlag("to", "where the observations are stored"),
+  budget: wholeNumberFlag("budget", 1, requests.most).pipe(
+    Flag.withDefault(requests.default),
+    Flag.withDescription(`the most requests; default ${requests.default}`)
+  ),
+  pause: pauseFlag,
+  otherKeyFile: optionalFlag(
+    Flag.String("other-key-file").pipe(
+      Flag.withMetavar("FILE"),
+      Flag.withDescription("a file with another key of the service, to see what a cursor gives with it")
+    )
+  ),
+  mayThrottle: Flag.Boolean("may-throttle").pipe(
+    Flag.withDefault(false),
+    Flag.withDescription(
+      "find the rate at which answers with 429 begin, which slows other programs with the key down"
+    )
+  ),
+  html: htmlFlag,
+  format: rowFormatFlag
+}
+
 /** Makes the command. `config` takes its settings from environment variables. */
 export const probeCommand = <R>(
   config: Layer.Layer<PaymentsConfig, ProgramError, R>,
@@ -30,23 +53,8 @@ export const probeCommand = <R>(
 ) =>
   Command.make(
     "probe",
-    {
-      to: placeFlag("to", "where the observations are stored"),
-      budget: wholeNumberFlag("budget", 1, requests.most).pipe(
-        Flag.withDefault(requests.default),
-        Flag.withDescription(`the most requests; default ${requests.default}`)
-      ),
-      pause: pauseFlag,
-      otherKeyFile: optionalFlag(
-        Flag.String("other-key-file").pipe(
-          Flag.withMetavar("FILE"),
-          Flag.withDescription("a file with another key of the service, to see what a cursor gives with it")
-        )
-      ),
-      html: htmlFlag,
-      format: rowFormatFlag
-    },
-    Effect.fnUntraced(function*({ budget, format, html, otherKeyFile, pause, to }) {
+    flags,
+    Effect.fnUntraced(function*({ budget, format, html, mayThrottle, otherKeyFile, pause, to }) {
       const { probe } = yield* Effect.promise(() => import("@payments/copy/facts"))
       const { otherKey, pauseDuration, rateLimits, settings } = yield* checkAll({
         pauseDuration: setting({ name: "pause", text: pause }, undefined, duration),
@@ -56,10 +64,16 @@ export const probeCommand = <R>(
       })
       yield* requireOutput
       yield* logLine(`Sending at most ${budget} requests, one at a time. They only read.`)
+      if (mayThrottle) {
+        yield* logLine(
+          "At the end, it sends up to 100 requests a second until the service answers 429. " +
+            "Other programs with the key are slowed down."
+        )
+      }
       let known: ReadonlyArray<KnownFact> = []
       const onObserved = (facts: ReadonlyArray<KnownFact>) => Effect.sync(() => void (known = facts))
       const place = isDestination(to) ? yield* openDestination(to, settings.source) : to
-      const options = { to: place, budget, otherKey, pause: pauseDuration, onObserved }
+      const options = { to: place, budget, mayThrottle, otherKey, pause: pauseDuration, onObserved }
       const { facts, requests: sent } = yield* probe(settings, options)
         .pipe(
           Effect.onInterrupt(() => Effect.ignore(printFacts(known, format))),

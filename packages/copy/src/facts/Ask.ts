@@ -3,8 +3,12 @@
  * so that a refusal is an observation.
  */
 import { isJsonObject, Lists, type Paces, PaymentsConfig } from "@payments/core"
-import { Data, DateTime, Duration, Effect, Redacted, Stream } from "effect"
+import { DateTime, Duration, Effect, Redacted } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
+import { longestWait, NotObserved, notObserved, retryAfterIn, textOf } from "./Exchange.ts"
+import { makeFlood, type SendFlood } from "./Flood.ts"
+
+export { NotObserved, notObserved } from "./Exchange.ts"
 
 /** What one observation has found. It has no part of a record, cursor or key. */
 export interface Observed {
@@ -13,15 +17,6 @@ export interface Observed {
   /** The observation as a sentence. */
   readonly seen: string
 }
-
-/** Why a fact could not be observed. It says nothing about the fact. */
-export class NotObserved extends Data.TaggedError("NotObserved")<{
-  readonly reason: string
-  /** After how long another attempt may succeed. */
-  readonly retryAfter?: Duration.Duration
-  /** Whether the service wants no further requests for now. */
-  readonly mustStop?: boolean
-}> {}
 
 /** An answer. `page` is its body if the status is 2xx and the body is a JSON object with records. */
 export interface Answer {
@@ -86,6 +81,10 @@ export interface Ask {
   readonly unused: ReadonlyMap<string, UnusedCursor>
   /** Why no request can be sent with another key, if so. */
   readonly noOtherKey: string | undefined
+  /** Sends requests at another rate than the source allows. Undefined if that is not permitted. */
+  readonly flood: SendFlood | undefined
+  /** Whether the service has answered 429 to other requests. */
+  readonly wasThrottled: () => boolean
 }
 
 /** A cursor that only pages have had, and no request. */
@@ -111,6 +110,10 @@ export interface AskOptions {
   readonly pause: Duration.Duration
   /** Takes part of the budget. Fails if nothing is left. */
   readonly take: Effect.Effect<void, NotObserved>
+  /** Whether requests may provoke answers with 429. */
+  readonly mayThrottle?: boolean | undefined
+  /** Counts the answers with 429 to other requests, also those of earlier clients. */
+  readonly throttled?: { count: number }
   /** Gets the sizes of pages that others followed, by limit. Further requests of the list, with the same map, know them. */
   readonly sizes?: Map<string, Set<number>>
   /** Gets the body of each successful answer, and its JSON object. */
@@ -162,8 +165,19 @@ export const makeAsk = (options: AskOptions): Ask => {
     const known = last(parameters)
     return known === undefined || known.nth + recentAnswers < requests ? send(parameters) : Effect.succeed(known)
   }
-  const noOtherKey = problemOfOtherKey(options)
-  const shared = { list, nameOf, send, get, getRecent, last, hasShortPages, unused: cursors.unused, noOtherKey }
+  const shared = {
+    list,
+    nameOf,
+    send,
+    get,
+    getRecent,
+    last,
+    hasShortPages,
+    unused: cursors.unused,
+    noOtherKey: problemOfOtherKey(options),
+    flood: options.mayThrottle === true ? makeFlood(options) : undefined,
+    wasThrottled: () => (options.throttled?.count ?? 0) > 0
+  }
   const waiting: Ask = {
     ...shared,
     ifUnclear: "wait",
@@ -233,7 +247,7 @@ const answerFrom = (
   )
 
 const makeSend = (options: AskOptions, nameOf: Ask["nameOf"]): Ask["send"] => {
-  const { client, config, list, otherKey, paces, pause, take } = options
+  const { client, config, list, otherKey, paces, pause, take, throttled } = options
   const address = PaymentsConfig.addressOf(config, list)
   const configuredKey = PaymentsConfig.keysOf(config)[list.baseAddress]
   let refusals = 0
@@ -263,6 +277,7 @@ const makeSend = (options: AskOptions, nameOf: Ask["nameOf"]): Ask["send"] => {
       ),
       Effect.tap(({ status, ...answer }) => {
         refusals = status === 429 ? refusals + 1 : 0
+        if (status === 429 && throttled !== undefined) throttled.count++
         return status === 429 ? paces.onRateLimited(pace, retryAfterOf(answer)) : Effect.void
       }),
       Effect.filterOrFail((answer) => isAnswer(answer) || answer.status === 304, refusalOf),
@@ -309,8 +324,6 @@ const withoutSecrets = (secrets: ReadonlyArray<string>) => {
     names.filter((name) => !hidden.some((secret) => name.toLowerCase().includes(secret)))
 }
 
-const longestWait = Duration.minutes(1)
-
 /** The reason of an answer that shows nothing. Rate limits and failures of the server are transient. */
 const refusalOf = ({ status, ...answer }: Answer): NotObserved => {
   const reason = `the service answered ${status}`
@@ -325,29 +338,6 @@ const retryAfterOf = ({ between, headers }: Pick<Answer, "between" | "headers">)
   const given = headers["retry-after"]
   return given === undefined ? undefined : retryAfterIn(given, between[1])
 }
-
-/** Reads seconds or a date (RFC 9110 §10.2.3). */
-const retryAfterIn = (text: string, now: number): Duration.Duration => {
-  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(text) - now
-  return Duration.millis(Number.isFinite(ms) ? Math.max(0, ms) : 0)
-}
-
-/** Reads the body as text. Fails if it has more than `maxBytes`. */
-const textOf = (response: HttpClientResponse.HttpClientResponse, maxBytes: number) =>
-  Effect.suspend(() => {
-    let size = 0
-    return response.stream.pipe(
-      Stream.tap((chunk) => {
-        size += chunk.length
-        return size > maxBytes
-          ? Effect.fail(new NotObserved({ reason: `the answer has more than ${maxBytes} bytes` }))
-          : Effect.void
-      }),
-      Stream.decodeText(),
-      Stream.mkString,
-      Effect.catchReason("HttpClientError", "EmptyBodyError", () => Effect.succeed(""))
-    )
-  })
 
 const objectIn = (text: string): Answer["page"] => {
   try {
@@ -443,5 +433,3 @@ export const hasFullPages = Effect.fnUntraced(function*(ask: Ask) {
   if (!isFollowed(whole) || length >= 100 || ask.hasShortPages()) return !ask.hasShortPages()
   return itemsOf(yield* ask.get({ limit: String(length) })).length === length
 })
-
-export const notObserved = (reason: string): NotObserved => new NotObserved({ reason })

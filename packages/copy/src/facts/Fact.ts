@@ -15,6 +15,8 @@ export interface Fact {
   readonly observe: (ask: Ask) => Effect.Effect<Observed, NotObserved>
   /** Whether a round observes it after all other facts. */
   readonly isLast?: boolean
+  /** Whether it slows other programs down. A run observes it after all rounds, and not again if that shows nothing. */
+  readonly isDisruptive?: boolean
   /** Adds an observation, if different answers do not contradict each other. */
   readonly add?: (evidence: Evidence, next: Observation) => Evidence
 }

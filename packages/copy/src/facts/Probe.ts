@@ -22,6 +22,8 @@ export interface ProbeOptions {
   readonly budget: number
   /** Another key of the service, to see what a cursor gives with it. */
   readonly otherKey?: Redacted.Redacted<string> | undefined
+  /** Whether it may slow other programs down: it sends requests at rising rates until the service answers 429. */
+  readonly mayThrottle?: boolean | undefined
   /** The pause after each request; default 500 ms. */
   readonly pause?: Duration.Duration | undefined
   /** Gets the facts known so far after each observation. */
@@ -53,6 +55,9 @@ const pagesToEnd = 1
 /** How often one run observes a fact that does not become certain. */
 const triesOfOneRun = 4
 
+/** The rounds of facts that slow other programs down. */
+const disruptiveTries = 2
+
 /** What a run has learned, and the requests that it has sent. */
 export interface Probed {
   readonly facts: ReadonlyArray<KnownFact>
@@ -66,7 +71,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
   FactsFileError | SinkError,
   FileSystem.FileSystem | Path.Path | HttpClient.HttpClient
 > = Effect.fnUntraced(function*(config, options) {
-  const { budget, onObserved = () => Effect.void, otherKey, pause = Duration.millis(500), to } = options
+  const { budget, mayThrottle, onObserved = () => Effect.void, otherKey, pause = Duration.millis(500), to } = options
   const client = yield* HttpClient.HttpClient
   const paces = yield* makePaces(config)
   const store = yield* openFacts(to, config)
@@ -110,13 +115,14 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
   })
   const sizes = Lists.all.map(() => new Map<string, Set<number>>())
   // Observe every fact once before any fact a second time, so that the observations of a fact lie apart.
-  for (let round = 1; round <= triesOfOneRun; round++) {
+  const shared = { client, config, mayThrottle, otherKey, paces, pause, take, throttled: { count: 0 } }
+  for (let round = 1; round <= triesOfOneRun + disruptiveTries; round++) {
     const now = yield* DateTime.now
+    const isDisruptive = round > triesOfOneRun
+    const isFirst = round === 1 || round === triesOfOneRun + 1
     // The facts of one round share their requests.
-    const asks = Lists.all.map((list, index) =>
-      makeAsk({ client, config, list, otherKey, paces, pause, take, sizes: sizes[index] ?? new Map() })
-    )
-    for (const group of groupsOf(asks, facts, costs, round === 1 ? now : undefined)) {
+    const asks = Lists.all.map((list, index) => makeAsk({ ...shared, list, sizes: sizes[index] ?? new Map() }))
+    for (const group of groupsOf({ asks, facts, costs, isDisruptive, now: isFirst ? now : undefined })) {
       const waiting = yield* Effect.filter(
         group,
         (subject) => observe(subject, { ...subject.ask.waiting, other: subject.other?.waiting })
@@ -134,15 +140,18 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
  * when the requests are used up is the least likely to be decided. With a time, certain facts are observed again if their
  * last observation is older than a day.
  */
-const groupsOf = (
-  asks: ReadonlyArray<Ask>,
-  facts: Evidences,
-  costs: ReadonlyMap<string, number>,
-  now: DateTime.Utc | undefined
-): ReadonlyArray<ReadonlyArray<Subject>> => {
+const groupsOf = ({ asks, costs, facts, isDisruptive, now }: {
+  readonly asks: ReadonlyArray<Ask>
+  readonly facts: Evidences
+  readonly costs: ReadonlyMap<string, number>
+  readonly isDisruptive: boolean
+  readonly now: DateTime.Utc | undefined
+}): ReadonlyArray<ReadonlyArray<Subject>> => {
   const open = asks.map((ask, index) =>
     factsOf(ask.list, pagesToEnd).flatMap((fact) => {
       const evidence = evidenceIn(facts, ask.list.label, fact.name)
+      if ((fact.isDisruptive === true) !== isDisruptive) return []
+      if (isDisruptive && now === undefined && evidence.problem !== undefined) return []
       if (judge(evidence).degree === "certain" && (now === undefined || isRecent(evidence, now))) return []
       const isCheap = (costs.get(`${ask.list.label} ${fact.name}`) ?? 0) <= fewRequests
       const rank = fact.isLast === true ? 4 : evidence.problem !== undefined ? 3 : isCheap ? 1 : 2

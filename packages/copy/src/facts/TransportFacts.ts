@@ -3,6 +3,7 @@ import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { type Answer, type Ask, notObserved, pageOf } from "./Ask.ts"
 import { type Fact, observed } from "./Fact.ts"
+import { rateLimit } from "./RateFacts.ts"
 
 /** They are observed at one list of each base address. */
 export const transportFacts = ({ baseAddress, name }: Lists.AnyList): ReadonlyArray<Fact> =>
@@ -78,7 +79,8 @@ const facts: ReadonlyArray<Fact> = [
           observed(off > 0 ? "it is ahead" : "it is behind", `by ${Math.round(Math.abs(off) / 1000)} s`)
         )
       })
-  }
+  },
+  rateLimit()
 ]
 
 const agreeingMs = 2000
