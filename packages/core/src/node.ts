@@ -10,7 +10,9 @@ import { ConfigProvider, Duration, Effect, Layer, Stream } from "effect"
 import { HttpClient, HttpClientError, HttpClientRequest, HttpClientResponse } from "effect/http"
 import { PaymentsApi } from "./api/PaymentsApi.ts"
 import { connectWith, type Payments } from "./api/PromiseApi.ts"
+import type { Checked } from "./config/KeySource.ts"
 import { proxyProblem, proxyVariables } from "./config/ProxyAddress.ts"
+import { connectForVersion, type HttpVersion } from "./http/NodeAlpn.ts"
 import { acceptEncoding, decodeStream } from "./http/NodeDecoder.ts"
 import { makePoolFactory } from "./http/NodeInterim.ts"
 import { type TunedRead, withTunedRead } from "./http/TunedRead.ts"
@@ -82,6 +84,19 @@ export const layerHttpClientWith = (
           )
       )
     })
+  )
+
+/**
+ * Returns the version of HTTP that the server at an address chooses if 2 and 1.1 are offered, or why that cannot be seen. It
+ * makes a TLS connection, and sends neither a request nor a key.
+ */
+export const httpVersionOf = (url: URL, deadline: Duration.Duration): Effect.Effect<Checked<HttpVersion>> =>
+  Effect.suspend(() =>
+    url.protocol !== "https:"
+      ? Effect.succeed({ problem: "the address is not https" })
+      : isProxySet()
+      ? Effect.succeed({ problem: "a proxy is set, which may make the connections" })
+      : connectForVersion(url, deadline)
   )
 
 /** {@link layerHttpClientWith} with the defaults: 64 connections to an address, and 3 s to make one. */

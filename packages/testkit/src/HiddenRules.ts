@@ -399,7 +399,8 @@ const transportTruth = ({ aheadSeconds, behaviour, encoding, etag, hasLimitHeade
   "limit-headers": [hasLimitHeader ? "x-ratelimit-limit" : "none"],
   "compression": [encoding ?? "none"],
   "conditional": [etag],
-  // A probe without permission to provoke 429 does not observe it.
+  // The sandbox does not speak TLS, and the probe may not provoke 429.
   "rate-limit": [],
+  "http-version": [],
   "clock": [aheadSeconds === 0 ? "yes" : aheadSeconds > 0 ? "it is ahead" : "it is behind"]
 })

@@ -2,6 +2,7 @@
 import { Destination } from "@payments/copy"
 import type { KnownFact } from "@payments/copy/facts"
 import { checkKey, makeKeyFile, PaymentsConfig, PaymentsConfigError } from "@payments/core"
+import { httpVersionOf } from "@payments/core/node"
 import {
   checkAll,
   chosenRateLimitStore,
@@ -73,7 +74,7 @@ export const probeCommand = <R>(
       let known: ReadonlyArray<KnownFact> = []
       const onObserved = (facts: ReadonlyArray<KnownFact>) => Effect.sync(() => void (known = facts))
       const place = isDestination(to) ? yield* openDestination(to, settings.source) : to
-      const options = { to: place, budget, mayThrottle, otherKey, pause: pauseDuration, onObserved }
+      const options = { to: place, budget, httpVersionOf, mayThrottle, otherKey, pause: pauseDuration, onObserved }
       const { facts, requests: sent } = yield* probe(settings, options)
         .pipe(
           Effect.onInterrupt(() => Effect.ignore(printFacts(known, format))),

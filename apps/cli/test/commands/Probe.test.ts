@@ -1,9 +1,23 @@
 /** `payments probe` and `payments facts`, run as the docs describe. */
 import { assert, describe, it } from "@effect/vitest"
+import { makeAuthority } from "@payments/testkit/postgres/Certificates"
 import { payments, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { Effect } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
+import { createSecureServer } from "node:http2"
+import * as https from "node:https"
+import type { AddressInfo, Server } from "node:net"
 import { join } from "node:path"
+import * as tls from "node:tls"
+
+/** Listens at a free port until the scope closes, and returns the port. */
+const listening = (server: Server) =>
+  Effect.acquireRelease(
+    Effect.callback<number>((resume) =>
+      void server.listen(0, "127.0.0.1", () => resume(Effect.succeed((server.address() as AddressInfo).port))) // it listens
+    ),
+    () => Effect.sync(() => server.close())
+  )
 
 const rowsOf = (ndjson: string): ReadonlyArray<Record<string, unknown>> =>
   ndjson.trimEnd().split("\n").map((line) => JSON.parse(line))
@@ -80,6 +94,44 @@ describe("payments probe", () => {
       const { items } = JSON.parse(stdout) as { readonly items: ReadonlyArray<Record<string, unknown>> }
       const rate = items.find(({ fact }) => fact === "rate-limit")
       assert.deepStrictEqual([rate?.["answer"], rate?.["degree"]], ["between 20 and 50 a second", "likely"], stderr)
+    }).pipe(Effect.scoped))
+
+  it.live("sees the version of HTTP that a service chooses, on a connection that it trusts", () =>
+    Effect.gen(function*() {
+      const cwd = yield* temporaryFolder
+      const authority = makeAuthority("Test authority")
+      writeFileSync(join(cwd, "authority.pem"), authority.certificate)
+      const { certificate: cert, key } = authority.certify("127.0.0.1")
+      let runs = 0
+      const versionOf = Effect.fnUntraced(function*(server: Server, more: Readonly<Record<string, string>> = {}) {
+        const url = `https://127.0.0.1:${yield* listening(server)}`
+        const env = { PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: "sandbox_test", ...more }
+        const to = `facts-${++runs}.json`
+        const args = ["probe", "--to", to, "--budget", "1", "--pause", "1ms", "--format", "json"]
+        const { stdout } = yield* payments(args, { env, cwd })
+        const { items } = JSON.parse(stdout) as { readonly items: ReadonlyArray<Record<string, unknown>> }
+        const found = items.find(({ fact }) => fact === "http-version")
+        return [found?.["degree"], found?.["degree"] === "certain" ? found["answer"] : found?.["seen"]]
+      })
+      const trusted = { NODE_EXTRA_CA_CERTS: join(cwd, "authority.pem") }
+      const options = { cert, key }
+      const http1 = () => https.createServer(options, (_, answer) => void answer.writeHead(404).end())
+      const http2 = createSecureServer(
+        { ...options, allowHTTP1: true },
+        (_, answer) => void answer.writeHead(404).end()
+      )
+      const withoutChoice = tls.createServer(options, (socket) => void socket.end())
+      assert.deepStrictEqual(yield* versionOf(http2, trusted), ["certain", "2"])
+      assert.deepStrictEqual(yield* versionOf(http1(), trusted), ["certain", "1.1"])
+      assert.deepStrictEqual(yield* versionOf(withoutChoice, trusted), ["certain", "1.1"])
+      assert.deepStrictEqual(yield* versionOf(http1()), [
+        "undecided",
+        "there is no secure connection (UNABLE_TO_VERIFY_LEAF_SIGNATURE)"
+      ])
+      assert.deepStrictEqual(yield* versionOf(http1(), { ...trusted, HTTPS_PROXY: "http://127.0.0.1:9" }), [
+        "undecided",
+        "a proxy is set, which may make the connections"
+      ])
     }).pipe(Effect.scoped))
 
   it.live("stores facts in a destination, before and after an export, and payments facts accepts a changed one", () =>

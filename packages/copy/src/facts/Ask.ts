@@ -2,7 +2,7 @@
  * Requests of a probe: one after the other, with a pause after each, within a number of requests. Answers keep their status,
  * so that a refusal is an observation.
  */
-import { isJsonObject, Lists, type Paces, PaymentsConfig } from "@payments/core"
+import { type Checked, isJsonObject, Lists, type Paces, PaymentsConfig } from "@payments/core"
 import { DateTime, Duration, Effect, Redacted } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 import { longestWait, NotObserved, notObserved, retryAfterIn, textOf } from "./Exchange.ts"
@@ -83,6 +83,8 @@ export interface Ask {
   readonly noOtherKey: string | undefined
   /** Sends requests at another rate than the source allows. Undefined if that is not permitted. */
   readonly flood: SendFlood | undefined
+  /** The version of HTTP that the service chooses, or why it is not seen. */
+  readonly httpVersion: Effect.Effect<string, NotObserved>
   /** Whether the service has answered 429 to other requests. */
   readonly wasThrottled: () => boolean
 }
@@ -98,6 +100,9 @@ export interface UnusedCursor {
   readonly lastAt: number
 }
 
+/** Returns the version of HTTP that an address chooses, or why it is not seen. */
+export type HttpVersionOf = (address: URL, deadline: Duration.Duration) => Effect.Effect<Checked<string>>
+
 export interface AskOptions {
   readonly config: PaymentsConfig["Service"]
   readonly client: HttpClient.HttpClient
@@ -110,6 +115,8 @@ export interface AskOptions {
   readonly pause: Duration.Duration
   /** Takes part of the budget. Fails if nothing is left. */
   readonly take: Effect.Effect<void, NotObserved>
+  /** Sees which version of HTTP an address chooses, without a request. */
+  readonly httpVersionOf?: HttpVersionOf | undefined
   /** Whether requests may provoke answers with 429. */
   readonly mayThrottle?: boolean | undefined
   /** Counts the answers with 429 to other requests, also those of earlier clients. */
@@ -175,6 +182,7 @@ export const makeAsk = (options: AskOptions): Ask => {
     hasShortPages,
     unused: cursors.unused,
     noOtherKey: problemOfOtherKey(options),
+    httpVersion: versionOf(options),
     flood: options.mayThrottle === true ? makeFlood(options) : undefined,
     wasThrottled: () => (options.throttled?.count ?? 0) > 0
   }
@@ -188,6 +196,14 @@ export const makeAsk = (options: AskOptions): Ask => {
   }
   return { ...shared, ifUnclear: "send", getAfter: getAfter(send), waiting }
 }
+
+const versionOf = ({ config, httpVersionOf, list }: AskOptions): Ask["httpVersion"] =>
+  httpVersionOf === undefined
+    ? Effect.fail(notObserved("this program does not see connections"))
+    : Effect.flatMap(
+      httpVersionOf(PaymentsConfig.addressOf(config, list), config.deadlines.headers),
+      (found) => "value" in found ? Effect.succeed(found.value) : Effect.fail(notObserved(found.problem))
+    )
 
 const problemOfOtherKey = ({ config, list, otherKey }: AskOptions): string | undefined => {
   if (otherKey === undefined) return "it needs another key: --other-key-file"

@@ -7,7 +7,7 @@ import { DateTime, Duration, Effect, type FileSystem, type Path, type Redacted, 
 import { HttpClient } from "effect/http"
 import { type Acceptance, add, type Evidence, isContradicted, judge, type Judgement } from "../port/Judgement.ts"
 import type { SinkError } from "../port/Sink.ts"
-import { type Ask, makeAsk, mustWait, notObserved } from "./Ask.ts"
+import { type Ask, type HttpVersionOf, makeAsk, mustWait, notObserved } from "./Ask.ts"
 import { exportFacts } from "./ExportFacts.ts"
 import type { Fact } from "./Fact.ts"
 import { evidenceIn, type Evidences, type FactsFileError } from "./FactsFile.ts"
@@ -22,6 +22,8 @@ export interface ProbeOptions {
   readonly budget: number
   /** Another key of the service, to see what a cursor gives with it. */
   readonly otherKey?: Redacted.Redacted<string> | undefined
+  /** Sees which version of HTTP an address chooses, without a request. */
+  readonly httpVersionOf?: HttpVersionOf | undefined
   /** Whether it may slow other programs down: it sends requests at rising rates until the service answers 429. */
   readonly mayThrottle?: boolean | undefined
   /** The pause after each request; default 500 ms. */
@@ -71,7 +73,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
   FactsFileError | SinkError,
   FileSystem.FileSystem | Path.Path | HttpClient.HttpClient
 > = Effect.fnUntraced(function*(config, options) {
-  const { budget, mayThrottle, onObserved = () => Effect.void, otherKey, pause = Duration.millis(500), to } = options
+  const { budget, onObserved = () => Effect.void, pause = Duration.millis(500), to } = options
   const client = yield* HttpClient.HttpClient
   const paces = yield* makePaces(config)
   const store = yield* openFacts(to, config)
@@ -115,7 +117,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
   })
   const sizes = Lists.all.map(() => new Map<string, Set<number>>())
   // Observe every fact once before any fact a second time, so that the observations of a fact lie apart.
-  const shared = { client, config, mayThrottle, otherKey, paces, pause, take, throttled: { count: 0 } }
+  const shared = { ...options, client, config, paces, pause, take, throttled: { count: 0 } }
   for (let round = 1; round <= triesOfOneRun + disruptiveTries; round++) {
     const now = yield* DateTime.now
     const isDisruptive = round > triesOfOneRun

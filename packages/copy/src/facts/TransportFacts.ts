@@ -80,6 +80,13 @@ const facts: ReadonlyArray<Fact> = [
         )
       })
   },
+  {
+    name: "http-version",
+    section: "§1",
+    question: "Which version of HTTP does the service choose if 2 and 1.1 are offered?",
+    observe: ({ httpVersion }) =>
+      Effect.map(httpVersion, (version) => observed(version, "the choice of a connection without a request"))
+  },
   rateLimit()
 ]
 
