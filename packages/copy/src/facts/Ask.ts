@@ -57,6 +57,8 @@ export interface Ask {
   readonly other?: Ask | undefined
   /** The name of a parameter in the query. */
   readonly nameOf: (field: string) => string
+  /** Sends a parameter under this name from now on, unless a setting names it. */
+  readonly useName: (field: string, name: string) => void
   /** Sends a request with these parameters, by field name. */
   readonly send: (parameters: Parameters, unusual?: Unusual) => Effect.Effect<Answer, NotObserved>
   /** Returns the first answer to such a request, so that facts share requests. Sends the request if there is none. */
@@ -121,6 +123,8 @@ export interface AskOptions {
   readonly mayThrottle?: boolean | undefined
   /** Counts the answers with 429 to other requests, also those of earlier clients. */
   readonly throttled?: { count: number }
+  /** The names of parameters that an observation has shown. Further requests of the list, with the same map, know them. */
+  readonly names?: Map<string, string>
   /** Gets the sizes of pages that others followed, by limit. Further requests of the list, with the same map, know them. */
   readonly sizes?: Map<string, Set<number>>
   /** Gets the body of each successful answer, and its JSON object. */
@@ -129,17 +133,12 @@ export interface AskOptions {
 
 /** A client that sends the requests of one list. */
 export const makeAsk = (options: AskOptions): Ask => {
-  const { config, list } = options
-  const nameOf = (field: string) => Lists.parameterName(list, field, config.invoiceParameters)
-  const sendOne = makeSend(options, nameOf)
-  const answers = new Map<string, Array<Answer>>()
-  const answersTo = (...request: readonly [parameters: Parameters, unusual?: Unusual | undefined]): Array<Answer> => {
-    const key = JSON.stringify([Object.entries(request[0]).toSorted(), request[1]])
-    const known = answers.get(key) ?? []
-    answers.set(key, known)
-    return known
-  }
+  const { list } = options
   const sizes = options.sizes ?? new Map<string, Set<number>>()
+  // Under another name, the limit had no effect.
+  const { nameOf, useName } = makeNames(options, () => sizes.clear())
+  const sendOne = makeSend(options, nameOf)
+  const answersTo = makeAnswers(nameOf)
   const cursors = makeCursors()
   const send: Ask["send"] = (parameters, unusual) =>
     Effect.tap(
@@ -148,8 +147,9 @@ export const makeAsk = (options: AskOptions): Ask => {
         Effect.sync(() => {
           answersTo(parameters, unusual).push(answer)
           cursors.note(parameters, unusual, answer)
-          const { limit } = parameters
-          if (limit !== undefined && isFollowed(answer)) {
+          const { cursor: _, limit, ...filters } = parameters
+          // The pages of a filtered list may be short because the filter left records out.
+          if (limit !== undefined && Object.keys({ ...filters, ...unusual }).length === 0 && isFollowed(answer)) {
             sizes.set(limit, (sizes.get(limit) ?? new Set()).add(itemsOf(answer).length))
           }
         })
@@ -175,6 +175,7 @@ export const makeAsk = (options: AskOptions): Ask => {
   const shared = {
     list,
     nameOf,
+    useName,
     send,
     get,
     getRecent,
@@ -195,6 +196,39 @@ export const makeAsk = (options: AskOptions): Ask => {
     }
   }
   return { ...shared, ifUnclear: "send", getAfter: getAfter(send), waiting }
+}
+
+/** Keeps the answers to each query. The same query is the same request, whatever its parameters mean. */
+const makeAnswers = (nameOf: Ask["nameOf"]) => {
+  const answers = new Map<string, Array<Answer>>()
+  return (parameters: Parameters, { named = {}, ...unusual }: Unusual = {}): Array<Answer> => {
+    const query = [
+      ...Object.entries(parameters).map(([field, value]) => [nameOf(field), value]),
+      ...Object.entries(named)
+    ]
+    const key = JSON.stringify([query.toSorted(), unusual])
+    const known = answers.get(key) ?? []
+    answers.set(key, known)
+    return known
+  }
+}
+
+/** Keeps the names of parameters. `onLimit` is called when the limit gets another one. */
+const makeNames = (
+  { config, list, names = new Map() }: AskOptions,
+  onLimit: () => void
+): Pick<Ask, "nameOf" | "useName"> => {
+  const configured = (field: string) => Lists.parameterName(list, field, config.invoiceParameters)
+  const assumed: { readonly [parameter: string]: string } = Lists.defaultInvoiceParameters
+  const nameOf = (field: string) => names.get(field) ?? configured(field)
+  return {
+    nameOf,
+    useName: (field, name) => {
+      if (configured(field) !== assumed[field] || nameOf(field) === name) return
+      names.set(field, name)
+      if (field === "limit") onLimit()
+    }
+  }
 }
 
 const versionOf = ({ config, httpVersionOf, list }: AskOptions): Ask["httpVersion"] =>
@@ -247,7 +281,9 @@ const answerFrom = (
       const { headers, status } = response
       const body = objectIn(text)
       const isSuccess = status >= 200 && status < 300
-      const page = isSuccess && Array.isArray(body?.[list.page.items]) ? body : undefined
+      const items = body?.[list.page.items]
+      const isError = Array.isArray(items) && items.length === 0 && errorMembers.some((name) => isFilled(body?.[name]))
+      const page = isSuccess && Array.isArray(items) && !isError ? body : undefined
       if (isSuccess) onAnswer?.(text, body, headers)
       return {
         nth: ++requests,
@@ -262,6 +298,12 @@ const answerFrom = (
     }
   )
 
+/** The members by which a body without records says that the request failed, although its status is 2xx. */
+const errorMembers = ["error", "errors", "fault"]
+
+const isFilled = (value: unknown): boolean =>
+  typeof value === "object" && value !== null ? Object.keys(value).length > 0 : Boolean(value)
+
 const makeSend = (options: AskOptions, nameOf: Ask["nameOf"]): Ask["send"] => {
   const { client, config, list, otherKey, paces, pause, take, throttled } = options
   const address = PaymentsConfig.addressOf(config, list)
@@ -273,7 +315,7 @@ const makeSend = (options: AskOptions, nameOf: Ask["nameOf"]): Ask["send"] => {
       acceptJson: true,
       urlParams: [...query, ...Object.entries(named)].map(([name, value]) => [name, Redacted.make(value)] as const),
       // Every answer shows whether the service compresses.
-      headers: { "accept-encoding": "gzip, br", ...more }
+      headers: { "accept-encoding": "gzip, br", "cache-control": "no-cache", ...more }
     })
     const sentKey = (key === "other" ? otherKey : key === "wrong" ? Redacted.make("wrong-key") : undefined) ??
       configuredKey

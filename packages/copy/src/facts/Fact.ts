@@ -3,6 +3,12 @@ import type { Effect } from "effect"
 import type { Evidence, Observation } from "../port/Judgement.ts"
 import type { Ask, NotObserved, Observed } from "./Ask.ts"
 
+/**
+ * `keys`: after two rounds of the other facts, because a service may lock a key out after several wrong ones. `rates`: at the end,
+ * because it slows other programs down. Such a fact is not observed again if that shows nothing.
+ */
+export type Phase = "keys" | "rates"
+
 /** A fact about one list. */
 export interface Fact {
   /** Stored with the observations, so it never changes. */
@@ -15,8 +21,8 @@ export interface Fact {
   readonly observe: (ask: Ask) => Effect.Effect<Observed, NotObserved>
   /** Whether a round observes it after all other facts. */
   readonly isLast?: boolean
-  /** Whether it slows other programs down. A run observes it after all rounds, and not again if that shows nothing. */
-  readonly isDisruptive?: boolean
+  /** When it is observed, if not with the other facts. */
+  readonly phase?: Phase
   /** Adds an observation, if different answers do not contradict each other. */
   readonly add?: (evidence: Evidence, next: Observation) => Evidence
 }

@@ -33,14 +33,35 @@ export const filterFacts = ({ filters, section }: Lists.AnyList): ReadonlyArray<
 export const valueOf = Effect.fnUntraced(function*(ask: Ask, field: string, by: By = "get") {
   const first = yield* pageOf(ask, largest)
   const values = itemsOf(by === "get" ? first : ask.last(largest) ?? first).map((item) => fieldOf(item, field))
-  const texts = values.filter((text) => typeof text === "string" && text !== "")
+  const filled = values.filter((text) => typeof text === "string" && text !== "")
+  const texts = filterOf(ask, field)?.type === "text" ? filled : inTheMiddle(filled)
   const value = texts.find((text) => !values.slice(0, 4).includes(text)) ?? texts[0]
-  if (typeof value !== "string") return yield* notObserved(`no record of the first page has a ${field}`)
+  if (typeof value !== "string") {
+    return yield* notObserved(
+      filled.length === 0
+        ? `no record of the first page has a ${field}`
+        : `the first page has fewer than three values of ${field}`
+    )
+  }
   if (values.every((text) => text === value)) {
     return yield* notObserved(`all records of the first page have the same ${field}`)
   }
   return value
 })
+
+/** Returns the dates without the first and the last: a filter for those may also select all dates up to it, or from it on. */
+const inTheMiddle = (dates: ReadonlyArray<unknown>): ReadonlyArray<unknown> => {
+  const sorted = dates.toSorted()
+  return dates.filter((date) => date !== sorted.at(0) && date !== sorted.at(-1))
+}
+
+/** Whether the filter of a field selects records. Shares the request of the fact about it. */
+export const selects = (ask: Ask, field: string): Effect.Effect<boolean> =>
+  Effect.gen(function*() {
+    const value = yield* valueOf(ask, field)
+    const found = itemsOf(yield* pageOf(ask, { [field]: value, limit: "100" }))
+    return found.length > 0 && found.every((item) => String(fieldOf(item, field)).startsWith(value))
+  }).pipe(Effect.orElseSucceed(() => false))
 
 /** Returns records of the first 100 that the list had before and after an answer, so that it also had them in between. */
 const stayedDuring = Effect.fnUntraced(function*(ask: Ask, answer: Answer) {
@@ -82,6 +103,7 @@ const filtering = (section: string, field: string, filter: Lists.Filter): Fact =
         }
         // A service that ignores unknown values answers with everything once the last record with the value is gone.
         if (!(yield* isStill(ask, answer, field, value))) return undefined
+        if (filtered.length === 0 && isFollowed(answer)) return yield* notObserved(emptyPage)
         if (filtered.length === 0) return observed("no record", "no record, although one has the value")
         const beginning = filtered.filter((item) => String(fieldOf(item, field)).startsWith(value)).length
         return observed(
@@ -91,6 +113,8 @@ const filtering = (section: string, field: string, filter: Lists.Filter): Fact =
       })
     )
 })
+
+const emptyPage = "a page without records has a cursor"
 
 /** The worst trap: a service that ignores a value it does not know answers with everything. */
 const absentValue = (section: string, field: string): Fact => ({
@@ -106,7 +130,8 @@ const absentValue = (section: string, field: string): Fact => ({
           withAbsentValue(ask, field, (value) => ask[by]({ [field]: value, limit: "100" }))
         )
         if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
-        if (itemsOf(answer).length === 0 && !isFollowed(answer)) {
+        if (itemsOf(answer).length === 0 && isFollowed(answer)) return yield* notObserved(emptyPage)
+        if (itemsOf(answer).length === 0) {
           return (yield* stayed(ask, answer, () => true)) ? observed("no record", "no record") : undefined
         }
         const isEverything = yield* areFirst(ask, [answer], [{ ids: idsOf(answer), are: sizeOf(ask, answer) }])
@@ -183,6 +208,7 @@ const prefix = (section: string, field: string): Fact => ({
     }
     const values = itemsOf(answer).map((item) => fieldOf(item, field))
     if (values.includes(beginning)) return yield* notObserved("the beginning is a value of its own")
+    if (values.length === 0 && isFollowed(answer)) return yield* notObserved(emptyPage)
     if (values.length > 0 && values.every((text) => typeof text === "string" && text.startsWith(beginning))) {
       return observed("records that begin with it", records(values.length))
     }
@@ -202,7 +228,9 @@ const twoFilters = (section: string): Fact => ({
       ask,
       Effect.fnUntraced(function*(by) {
         const whole = yield* pageOf(ask, largest)
-        const pair = twoValues(ask, itemsOf(by === "get" ? whole : ask.last(largest) ?? whole))
+        const fields = yield* Effect.filter(textFields(ask), (field) => selects(ask, field))
+        if (fields.length < 2) return yield* notObserved("fewer than two filters select records")
+        const pair = twoValues(fields, itemsOf(by === "get" ? whole : ask.last(largest) ?? whole))
         if (pair === undefined) return yield* notObserved("no two fields select different records")
         const [one, other] = pair
         const answer = yield* pageOrRefusal(
@@ -212,6 +240,7 @@ const twoFilters = (section: string): Fact => ({
         if (!areDifferent(yield* stayedDuring(ask, answer), one, other)) return undefined
         if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
         const found = itemsOf(answer)
+        if (found.length === 0 && isFollowed(answer)) return yield* notObserved(emptyPage)
         if (found.length === 0) return observed("no record", "no record, although one matches both")
         // A filter may also select values that begin with its text.
         const matching = ({ field, value }: FieldValue) =>
@@ -224,16 +253,19 @@ const twoFilters = (section: string): Fact => ({
     )
 })
 
+export const textFields = ({ list }: Ask): ReadonlyArray<string> =>
+  Object.entries<Lists.Filter>(list.filters).flatMap(([field, { type }]) => type === "text" ? [field] : [])
+
 interface FieldValue {
   readonly field: string
   readonly value: string
 }
 
 /** Returns values of two fields that one record has, and that other records have only one of. */
-const twoValues = (ask: Ask, items: ReadonlyArray<unknown>): readonly [FieldValue, FieldValue] | undefined => {
-  const fields = Object.entries<Lists.Filter>(ask.list.filters).flatMap(([field, { type }]) =>
-    type === "text" ? [field] : []
-  )
+const twoValues = (
+  fields: ReadonlyArray<string>,
+  items: ReadonlyArray<unknown>
+): readonly [FieldValue, FieldValue] | undefined => {
   for (const field of fields) {
     for (const second of fields) {
       for (const item of field === second ? [] : items) {

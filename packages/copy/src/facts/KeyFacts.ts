@@ -1,7 +1,7 @@
 /** Facts about keys (§5). */
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
-import { notObserved, pageOf } from "./Ask.ts"
+import { itemsOf, notObserved, pageOf } from "./Ask.ts"
 import { type Fact, observed, rule } from "./Fact.ts"
 
 export const keyFacts = ({ label, merchantIdIn }: Lists.AnyList): ReadonlyArray<Fact> => [
@@ -13,11 +13,11 @@ export const keyFacts = ({ label, merchantIdIn }: Lists.AnyList): ReadonlyArray<
     question: "Is the configured key accepted?",
     rule: rule("the configured key is accepted", "accepted"),
     observe: Effect.fnUntraced(function*(ask) {
-      const { status } = yield* ask.get({ limit: "1" })
-      if (status < 300) return observed("accepted", `status ${status}`)
+      const { page, status } = yield* ask.get({ limit: "1" })
+      if (page !== undefined) return observed("accepted", `status ${status}`)
       // Such a status is about a parameter.
-      return status === 400 || status === 422
-        ? yield* notObserved(`status ${status}`)
+      return status < 300 || status === 400 || status === 422
+        ? yield* notObserved(`status ${status}, and no page`)
         : observed("refused", `status ${status}`)
     })
   },
@@ -38,11 +38,15 @@ const refusal = (key: "none" | "wrong", request: string): Fact => ({
     text: `${request} is refused`,
     allows: (answer) => answer !== "accepted"
   },
+  phase: "keys",
   observe: Effect.fnUntraced(function*(ask) {
     // If the service refuses the configured key as well, a refusal shows nothing about keys.
-    yield* pageOf(ask, { limit: "1" })
-    const { status } = yield* ask.get({ limit: "1" }, { key })
-    if (status < 300) return observed("accepted", `status ${status}`)
+    const own = yield* pageOf(ask, { limit: "1" })
+    const answer = yield* ask.get({ limit: "1" }, { key })
+    const { page, status } = answer
+    if (status < 300 && page === undefined) return observed("no page", `status ${status}`)
+    if (status < 300 && itemsOf(own).length === 0) return yield* notObserved("the list is empty")
+    if (status < 300) return observed(itemsOf(answer).length === 0 ? "no record" : "accepted", `status ${status}`)
     return status === 401 || status === 403
       ? observed(String(status), `status ${status}`)
       : yield* notObserved(`status ${status}, not 401 or 403`)

@@ -32,8 +32,11 @@ export const observeTwice = (
     if (shared !== undefined) return shared
     if (ask.ifUnclear === "wait") return yield* notObserved(mustWait)
     const found = ask.ifUnclear === "send" ? yield* observe("send") : undefined
-    return found ?? (yield* notObserved("the list changed in between"))
+    return found ?? (yield* notObserved(listChanged))
   })
+
+/** The reason of a fact that may be observed later. */
+export const listChanged = "the list changed in between, or no answer fits"
 
 /** Returns the answer that was received last. */
 export const lastOf = (answers: readonly [Answer, ...ReadonlyArray<Answer>]): Answer =>
@@ -82,7 +85,7 @@ export const leadsOn = Effect.fnUntraced(function*(ask: Ask, first: Answer, answ
 })
 
 const isStart = ({ are, ids }: First, all: Ids): boolean =>
-  ids.length > 0 && (are === "some" || ids.length === all.length) &&
+  ids.length > 0 && all.length > 0 && (are === "some" || ids.length === all.length) &&
   areSame(ids.slice(0, all.length), all.slice(0, ids.length))
 
 /**
@@ -92,7 +95,9 @@ const isStart = ({ are, ids }: First, all: Ids): boolean =>
 const isBetween = ({ are, ids }: First, earlier: Ids, later: Ids): boolean => {
   const [before, after] = [new Set(earlier), new Set(later)]
   const stayed = earlier.filter((id) => after.has(id))
-  if (stayed.length < leastStayed || stayed.length * 2 < Math.max(earlier.length, later.length)) return false
+  if (ids.length === 0 || stayed.length < leastStayed || stayed.length * 2 < Math.max(earlier.length, later.length)) {
+    return false
+  }
   const shown = ids.filter((id) => before.has(id) && after.has(id))
   const strangers = ids.filter((id) => !before.has(id) && !after.has(id))
   return areSame(shown, stayed.slice(0, shown.length)) && areSame(shown, later.filter((id) => shown.includes(id))) &&

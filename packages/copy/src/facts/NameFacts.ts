@@ -1,7 +1,18 @@
 /** Facts about the names of the invoice parameters, which the document does not show (§4.3). */
 import { Lists } from "@payments/core"
 import { Effect } from "effect"
-import { type Answer, type Ask, cursorOf, fieldOf, idsOf, itemsOf, notObserved, pageOf, requirePage } from "./Ask.ts"
+import {
+  type Answer,
+  type Ask,
+  cursorOf,
+  fieldOf,
+  idsOf,
+  isFollowed,
+  itemsOf,
+  notObserved,
+  pageOf,
+  requirePage
+} from "./Ask.ts"
 import { type Fact, observed } from "./Fact.ts"
 import { valueOf, withAbsentValue } from "./FilterFacts.ts"
 import { areSame, largest } from "./Movement.ts"
@@ -27,7 +38,9 @@ export const nameFacts = (list: Lists.AnyList): ReadonlyArray<Fact> =>
       const test = yield* testOf(ask, field)
       const configured = ask.nameOf(field)
       for (const name of [configured, ...names.filter((other) => other !== configured)]) {
-        if (yield* test(name)) return observed(name, name === configured ? "the configured name" : "another name")
+        if (!(yield* test(name))) continue
+        ask.useName(field, name)
+        return observed(name, name === configured ? "the name that is sent" : "another name")
       }
       return yield* notObserved("no known name has an effect")
     })
@@ -48,7 +61,7 @@ const testOf = Effect.fnUntraced(function*(ask: Ask, field: string) {
       itemsOf(found).every((item) => Lists.matches(filter, fieldOf(item, field), value))
     if (!isSubset) return false
     const none = yield* withAbsentValue(ask, field, (text) => request(name, text, "100"))
-    if (none.page === undefined ? none.status >= 400 : itemsOf(none).length === 0) return true
+    if (none.page === undefined ? none.status >= 400 : itemsOf(none).length === 0 && !isFollowed(none)) return true
     return yield* notObserved("the service does not select by a value that no record has")
   })
 })

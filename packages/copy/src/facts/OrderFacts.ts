@@ -20,7 +20,7 @@ import {
   requirePage
 } from "./Ask.ts"
 import { type Fact, observed } from "./Fact.ts"
-import { valueOf } from "./FilterFacts.ts"
+import { selects, textFields, valueOf } from "./FilterFacts.ts"
 import { areFirst, areSame, largest, leadsOn, observeTwice, sizeOf } from "./Movement.ts"
 import { endOfList, sameCursor } from "./PageFacts.ts"
 
@@ -158,6 +158,7 @@ const cursorList: Fact = {
         if (itemsOf(yield* pageOf(ask, largest)).length === 0) return yield* notObserved("the list is empty")
         const limit = isFollowed(yield* pageOf(other, largest)) ? largest.limit : "2"
         const { cursor, page: first } = yield* pageWithCursor(other, limit, by)
+        yield* requireCursor(ask)
         const answer = yield* pageOrRefusal(ask[by]({ limit, cursor }))
         const issued = { ask: other, answer, cursor, first, limit }
         if (answer.page === undefined) return yield* refusalOf(issued)
@@ -172,6 +173,14 @@ const cursorList: Fact = {
       })
     )
 }
+
+/** Fails if the list's own cursor has no effect: then its parameter has another name. */
+const requireCursor = Effect.fnUntraced(function*(ask: Ask) {
+  if (ask.list.parameterNames === "documented") return
+  const { cursor, page } = yield* pageWithCursor(ask, "2")
+  const next = yield* pageOrRefusal(ask.get({ limit: "2", cursor }))
+  if (next.page !== undefined && areSame(idsOf(next), idsOf(page))) return yield* notObserved("a cursor has no effect")
+})
 
 const cursorKey: Fact = {
   name: "cursor-key",
@@ -285,13 +294,16 @@ const placeOf = Effect.fnUntraced(function*(
 const otherFilter = Effect.fnUntraced(function*(ask: Ask, by: By) {
   const first = yield* pageOf(ask, largest)
   const start = itemsOf(by === "get" ? first : ask.last(largest) ?? first).slice(0, 4)
-  for (const [field, { type }] of Object.entries<Lists.Filter>(ask.list.filters)) {
-    const value = type === "text" ? yield* Effect.option(valueOf(ask, field, by)) : Option.none()
-    if (Option.isSome(value) && !start.some((item) => fieldOf(item, field) === value.value)) {
+  for (const field of textFields(ask)) {
+    const value = yield* Effect.option(valueOf(ask, field, by))
+    if (
+      Option.isSome(value) && (yield* selects(ask, field)) &&
+      !start.some((item) => fieldOf(item, field) === value.value)
+    ) {
       return [field, value.value] as const
     }
   }
-  return yield* notObserved("no filter has a value that is missing on the first two pages")
+  return yield* notObserved("no filter that selects has a value that is missing on the first two pages")
 })
 
 /** Returns the order of the page by a date, `none` if it has another order, or undefined if the dates do not show it. */

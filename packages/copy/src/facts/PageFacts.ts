@@ -17,7 +17,7 @@ import {
   requirePage
 } from "./Ask.ts"
 import { type Fact, observed, records, type Rule, rule } from "./Fact.ts"
-import { valueOf } from "./FilterFacts.ts"
+import { textFields, valueOf } from "./FilterFacts.ts"
 import { areFirst, areSame, largest, lastOf, leadsOn, observeTwice } from "./Movement.ts"
 
 /** Facts about the pages of a list. */
@@ -68,16 +68,34 @@ export const pageFacts = ({ limits }: Lists.AnyList): ReadonlyArray<Fact> => [
   unknownParameter
 ]
 
-const atMost = (ask: Ask, limit: number): ReturnType<Fact["observe"]> =>
-  Effect.flatMap(pageOf(ask, { limit: String(limit) }), (answer) => {
-    const { length } = itemsOf(answer)
-    if (length === 0) return Effect.fail(notObserved("the list is empty"))
-    if (length > limit) return Effect.succeed(observed("more", records(length)))
-    // A list that ends there looks the same without a limit.
-    if (!isFollowed(answer)) return Effect.fail(notObserved(`the list has no more than ${records(limit)}`))
-    // Fewer records, although more follow: another limit applies, or the service leaves records out.
-    return Effect.succeed(observed(length < limit ? "fewer" : "obeyed", records(length)))
-  })
+const atMost = Effect.fnUntraced(function*(ask: Ask, limit: number) {
+  yield* requireLimit(ask)
+  const answer = yield* pageOf(ask, { limit: String(limit) })
+  const { length } = itemsOf(answer)
+  if (length === 0) return yield* notObserved("the list is empty")
+  if (length > limit) return observed("more", records(length))
+  // A list that ends there looks the same without a limit.
+  if (!(yield* hasMore(ask, answer, String(limit)))) {
+    return yield* notObserved(`the list has no more than ${records(limit)}`)
+  }
+  // Fewer records, although more follow: another limit applies, or the service leaves records out.
+  return observed(length < limit ? "fewer" : "obeyed", records(length))
+})
+
+/** Fails if the limit has no effect: then its parameter has another name. */
+export const requireLimit = Effect.fnUntraced(function*(ask: Ask) {
+  if (ask.list.parameterNames === "documented") return
+  const one = yield* pageOf(ask, { limit: "1" })
+  if (itemsOf(one).length !== 1 || !isFollowed(one)) return yield* notObserved("a limit has no effect")
+})
+
+/** Whether records follow a page that has fewer than its limit. The last page may have a cursor, too. */
+const hasMore = Effect.fnUntraced(function*(ask: Ask, answer: Answer, limit: string | undefined) {
+  if (!isFollowed(answer)) return false
+  if (limit !== undefined && itemsOf(answer).length >= Number(limit)) return true
+  const given = limit === undefined ? {} : { limit }
+  return itemsOf(yield* pageOf(ask, { ...given, cursor: String(cursorOf(answer)) })).length > 0
+})
 
 /** How a service treats a limit that the document does not allow. `valid` is the next one that it allows. */
 const treatmentOf = ({ limit, valid, ...stated }: {
@@ -93,15 +111,23 @@ const treatmentOf = ({ limit, valid, ...stated }: {
     // If the valid limit is refused as well, a refusal shows nothing about limits.
     const page = yield* pageOf(ask, { limit: String(valid) })
     if (itemsOf(page).length === 0) return yield* notObserved("the list is empty")
-    if (limit > valid && !isFollowed(page)) return yield* notObserved(`the list has one page of ${valid}`)
     const answer = yield* pageOrRefusal(ask.get({ limit: String(limit) }))
     if (answer.page === undefined) return observed("refused", `status ${answer.status}`)
+    if (itemsOf(answer).length > 0) yield* requireLimit(ask)
+    if (limit > valid && !isFollowed(page)) return yield* notObserved(`the list has one page of ${valid}`)
     const { length } = itemsOf(answer)
     if (length < valid && !(yield* hasFullPages(ask))) return yield* notObserved(shortPages)
     if (limit < valid) return observed(length === 0 ? "obeyed" : "another limit", records(length))
-    if (itemsOf(page).length < valid) return yield* notObserved(`a page of ${valid} has fewer records`)
     if (length === limit) return observed("obeyed", records(length))
-    if (!isFollowed(answer)) return yield* notObserved(`the list ends before ${limit} records`)
+    if (!(yield* hasMore(ask, answer, String(limit)))) {
+      return yield* notObserved(`the list ends before ${limit} records`)
+    }
+    // The largest limit may be smaller than the valid one.
+    if (itemsOf(page).length < valid) {
+      return length === itemsOf(page).length
+        ? observed("another limit", records(length))
+        : yield* notObserved(`a page of ${valid} has fewer records`)
+    }
     // Fewer than the valid limit gives are a short page, unless the service treats the limit as none.
     return length >= valid || length === itemsOf(yield* pageOf(ask, {})).length
       ? observed("another limit", records(length))
@@ -115,11 +141,14 @@ const limitOfText: Fact = {
   name: "limit-text",
   section: "§8",
   question: "Is a limit that is no number refused, or treated as another limit?",
-  observe: (ask) =>
-    Effect.flatMap(pageOrRefusal(ask.get({ limit: "many" })), (answer) => {
-      if (answer.page !== undefined) return Effect.succeed(observed("another limit", records(itemsOf(answer).length)))
-      return Effect.map(pageOf(ask, {}), () => observed("refused", `status ${answer.status}`))
-    })
+  observe: Effect.fnUntraced(function*(ask) {
+    // If a valid limit is refused as well, a refusal shows nothing about this one.
+    if (itemsOf(yield* pageOf(ask, { limit: "1" })).length === 0) return yield* notObserved("the list is empty")
+    const answer = yield* pageOrRefusal(ask.get({ limit: "many" }))
+    if (answer.page === undefined) return observed("refused", `status ${answer.status}`)
+    yield* requireLimit(ask)
+    return observed("another limit", records(itemsOf(answer).length))
+  })
 }
 
 const defaultSize = (documented: number | undefined): Fact => ({
@@ -136,7 +165,13 @@ const defaultSize = (documented: number | undefined): Fact => ({
     const again = other.page === undefined ? yield* requirePage(ask.getAfter(answer, {})) : other
     const isShort = isFollowed(answer) && isFollowed(again) && itemsOf(again).length !== length
     if (isShort || !(yield* hasFullPages(ask))) return yield* notObserved(shortPages)
-    if (isFollowed(answer)) return observed(String(length), records(length))
+    if (yield* hasMore(ask, answer, undefined)) {
+      yield* requireLimit(ask)
+      if (length === documented) return observed(String(length), records(length))
+      // With the same limit, a page that is short by chance has another number of records.
+      const limited = itemsOf(yield* pageOf(ask, { limit: String(length) })).length
+      return limited >= length ? observed(String(length), records(length)) : yield* notObserved(shortPages)
+    }
     return documented === undefined || length <= documented
       ? yield* notObserved("the list is shorter")
       : observed(`${length} or more`, records(length))
@@ -274,13 +309,23 @@ const meaningOfCount: Fact = {
         const answers = [two, all, next] as const
         const counts = answers.flatMap((answer) => countIn(answer) ?? [])
         if (counts.length < answers.length) return observed("no integer", "a page without an integer")
+        // If the cursor has no effect, the pages are the same one.
+        const shown = new Set(idsOf(isFar ? all : two))
+        if (idsOf(next).filter((id) => shown.has(id)).length * 2 > itemsOf(next).length) {
+          return yield* notObserved("the next page has records of the one before")
+        }
         const lengths = answers.map((answer) => itemsOf(answer).length)
         const seen = counts.map((count, index) => `${count} for ${records(lengths[index] ?? 0)}`).join(", then ")
-        if (areSame(counts, lengths)) return observed("the page", seen)
-        // A page of 100 lies between what the counts mean. In a list that changes, they need not fit exactly.
-        const tolerance = isFar ? itemsOf(all).length / 4 : 0
+        if (areSame(counts, lengths)) {
+          return (yield* countsShortPage(ask, next, isFar ? 100 : 2))
+            ? observed("the page", seen)
+            : yield* notObserved("no page has fewer records than its limit")
+        }
         const again = yield* requirePage(ask.getAfter(lastOf(answers), largest))
         const change = Math.abs((countIn(again) ?? Number.NaN) - (countIn(all) ?? 0))
+        // A page of 100 lies between what the counts mean. In a list that changes, they need not fit exactly.
+        const isSteady = change === 0 && areSame(idsOf(again), idsOf(all))
+        const tolerance = isFar && !isSteady ? itemsOf(all).length / 4 : 0
         const meaning = meaningOf({
           counts,
           lengths,
@@ -288,10 +333,48 @@ const meaningOfCount: Fact = {
           tolerance,
           isShort: ask.hasShortPages()
         })
-        return change <= tolerance && meaning !== undefined ? observed(meaning, seen) : undefined
+        if (change > tolerance || meaning === undefined) return undefined
+        if (meaning !== "the list") return observed(meaning, seen)
+        // Some services count up to a round number only, or estimate.
+        const isRound = isFar && counts.every((count) => count % 10 === 0)
+        const read = yield* recordsUpToEnd(ask, [isFar ? all : two, next], isRound ? mostFurtherPages : 0)
+        if (read === undefined) {
+          return isRound
+            ? yield* notObserved("it is a round number, which may be an estimate, or the most that is counted")
+            : observed(meaning, seen)
+        }
+        return counts.every((count) => Math.abs(count - read) <= tolerance) ? observed(meaning, seen) : undefined
       })
     )
 }
+
+/** Longer lists are not read to their end to compare it with `count`. */
+const mostFurtherPages = 3
+
+/** Returns how many records there are up to the end of the list; undefined if it has too many more pages. */
+const recordsUpToEnd = Effect.fnUntraced(function*(ask: Ask, pages: ReadonlyArray<Answer>, most: number) {
+  const read = [...pages]
+  for (let further = 0;; further++) {
+    const last = read.at(-1)
+    if (last === undefined || !isFollowed(last)) return read.reduce((sum, page) => sum + itemsOf(page).length, 0)
+    if (further === most) return undefined
+    read.push(yield* pageOf(ask, { ...largest, cursor: String(cursorOf(last)) }))
+  }
+})
+
+/** Whether `count` is that of the page, also on one with fewer records than its limit. Shares requests with facts about filters. */
+const countsShortPage = Effect.fnUntraced(function*(ask: Ask, next: Answer, limit: number) {
+  const isShort = (answer: Answer, most: number) => itemsOf(answer).length > 0 && itemsOf(answer).length < most
+  const isOfPage = (answer: Answer) => countIn(answer) === itemsOf(answer).length
+  if (isShort(next, limit)) return isOfPage(next)
+  for (const field of textFields(ask)) {
+    const filtered = yield* Effect.option(
+      Effect.flatMap(valueOf(ask, field), (value) => pageOf(ask, { [field]: value, limit: "100" }))
+    )
+    if (Option.isSome(filtered) && isShort(filtered.value, 100)) return isOfPage(filtered.value)
+  }
+  return false
+})
 
 /** Returns the only meaning by which the list has the same length on all pages. `skipped` records precede the last page. */
 const meaningOf = ({ counts, isShort, lengths, skipped, tolerance }: {
@@ -330,13 +413,18 @@ const unknownParameter: Fact = {
       Effect.fnUntraced(function*(by) {
         const whole = yield* pageOf(ask, largest)
         if (itemsOf(whole).length === 0) return yield* notObserved("the list is empty")
+        const before = yield* pageOf(ask, {}, by)
         const answer = yield* pageOrRefusal(ask[by]({ noSuchParameter: "1" }))
         if (answer.page === undefined) return observed("refused", `status ${answer.status}`)
-        const isIgnored = yield* areFirst(ask, [answer], [{ ids: idsOf(answer), are: "some" }])
-        if (isIgnored === undefined) return undefined
-        return isIgnored
-          ? observed("ignored", "the same records as without it")
-          : observed("obeyed", "other records than without it")
+        const ids = idsOf(answer)
+        const isStart = (other: Answer) => ids.length > 0 && areSame(ids, idsOf(other))
+        if (isStart(before)) return observed("ignored", "the same records as without it")
+        const after = yield* requirePage(ask.getAfter(answer, {}))
+        const isIgnored = isStart(after) || (yield* areFirst(ask, [answer], [{ ids, are: "some" }]))
+        if (isIgnored === true) return observed("ignored", "the same records as without it")
+        return isIgnored === false && areSame(idsOf(before), idsOf(after))
+          ? observed("obeyed", "other records than without it")
+          : undefined
       })
     )
 }

@@ -7,11 +7,12 @@ import { DateTime, Duration, Effect, type FileSystem, type Path, type Redacted, 
 import { HttpClient } from "effect/http"
 import { type Acceptance, add, type Evidence, isContradicted, judge, type Judgement } from "../port/Judgement.ts"
 import type { SinkError } from "../port/Sink.ts"
-import { type Ask, type HttpVersionOf, makeAsk, mustWait, notObserved } from "./Ask.ts"
+import { type Ask, type HttpVersionOf, makeAsk, mustWait, type NotObserved, notObserved } from "./Ask.ts"
 import { exportFacts } from "./ExportFacts.ts"
-import type { Fact } from "./Fact.ts"
+import type { Fact, Phase } from "./Fact.ts"
 import { evidenceIn, type Evidences, type FactsFileError } from "./FactsFile.ts"
 import { type FactPlace, openFacts } from "./FactStore.ts"
+import { listChanged } from "./Movement.ts"
 import { factsOf } from "./Registry.ts"
 import { usedBy } from "./Uses.ts"
 
@@ -54,11 +55,23 @@ export interface KnownFact extends Judgement {
 /** How many pages are read in search of the end of a list. A filtered list, which is read next, is usually shorter. */
 const pagesToEnd = 1
 
-/** How often one run observes a fact that does not become certain. */
-const triesOfOneRun = 4
+interface Round {
+  readonly phase?: Phase
+  /** The earlier round whose answers it shares. */
+  readonly sharesWith?: number
+}
 
-/** The rounds of facts that slow other programs down. */
-const disruptiveTries = 2
+/** The rounds of a run. A round observes each fact of its phase that is not certain. */
+const rounds: ReadonlyArray<Round> = [
+  {},
+  {},
+  { phase: "keys", sharesWith: 0 },
+  { phase: "keys", sharesWith: 1 },
+  {},
+  {},
+  { phase: "rates" },
+  { phase: "rates" }
+]
 
 /** What a run has learned, and the requests that it has sent. */
 export interface Probed {
@@ -79,6 +92,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
   const store = yield* openFacts(to, config)
   let facts = yield* store.read
   const spent = yield* Ref.make(0)
+  const problems = makeProblems()
   let mustStop = false
   const take = Effect.flatMap(
     Ref.modify(spent, (requests) => mustStop ? [false, requests] : [requests < budget, Math.min(requests + 1, budget)]),
@@ -90,16 +104,18 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
     const now = yield* DateTime.now
     const { label } = ask.list
     const name = `${label} ${fact.name}`
+    if (problems.isLasting(name)) return false
     const spentBefore = yield* Ref.get(spent)
     let isWaiting = false
     const change = yield* fact.observe(ask).pipe(
       Effect.match({
         onFailure: (failure): ((evidence: Evidence) => Evidence) | undefined => {
           mustStop ||= failure.mustStop === true
-          isWaiting = failure.reason === mustWait
-          return isWaiting || failure.reason === noneLeft
-            ? undefined
-            : (evidence) => ({ ...evidence, problem: failure.reason })
+          const { reason } = failure
+          isWaiting = reason === mustWait
+          if (isWaiting || reason === noneLeft) return undefined
+          problems.note(name, failure)
+          return (evidence) => ({ ...evidence, problem: reason })
         },
         onSuccess: ({ answer, seen }) => (evidence: Evidence) =>
           (fact.add ?? add)(evidence, { answer, seen, at: DateTime.formatIso(now) })
@@ -116,44 +132,62 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
     return false
   })
   const sizes = Lists.all.map(() => new Map<string, Set<number>>())
+  const names = Lists.all.map((list) => namesIn(facts, list))
   // Observe every fact once before any fact a second time, so that the observations of a fact lie apart.
   const shared = { ...options, client, config, paces, pause, take, throttled: { count: 0 } }
-  for (let round = 1; round <= triesOfOneRun + disruptiveTries; round++) {
+  const asksOf: Array<ReadonlyArray<Ask>> = []
+  for (const [round, { phase, sharesWith = round }] of rounds.entries()) {
     const now = yield* DateTime.now
-    const isDisruptive = round > triesOfOneRun
-    const isFirst = round === 1 || round === triesOfOneRun + 1
+    const isFirst = rounds.findIndex((one) => one.phase === phase) === round
     // The facts of one round share their requests.
-    const asks = Lists.all.map((list, index) => makeAsk({ ...shared, list, sizes: sizes[index] ?? new Map() }))
-    for (const group of groupsOf({ asks, facts, costs, isDisruptive, now: isFirst ? now : undefined })) {
+    const asks = asksOf[sharesWith] ??
+      Lists.all.map((list, index) =>
+        makeAsk({ ...shared, list, sizes: sizes[index] ?? new Map(), names: names[index] ?? new Map() })
+      )
+    asksOf.push(asks)
+    for (const group of groupsOf({ asks, facts, costs, phase, now: isFirst ? now : undefined })) {
       const waiting = yield* Effect.filter(
         group,
         (subject) => observe(subject, { ...subject.ask.waiting, other: subject.other?.waiting })
       )
       // The first round saves the requests that it takes to observe a fact while the list changes.
-      const ifUnclear = round === 1 ? "fail" : "send"
+      const ifUnclear = round === 0 ? "fail" : "send"
       for (const subject of waiting) yield* observe(subject, { ...subject.ask, ifUnclear, other: subject.other })
     }
   }
   return { facts: knownFacts(facts), requests: yield* Ref.get(spent), costs }
 }, Effect.scoped)
 
+/** Keeps why facts were not observed. The same reason twice in a row will not change in this run. */
+const makeProblems = () => {
+  const problems = new Map<string, { readonly reason: string; readonly times: number }>()
+  return {
+    isLasting: (name: string): boolean => (problems.get(name)?.times ?? 0) >= 2,
+    note: (name: string, { reason, retryAfter }: NotObserved): void => {
+      if (retryAfter !== undefined || reason === listChanged) return
+      const before = problems.get(name)
+      problems.set(name, { reason, times: before?.reason === reason ? before.times + 1 : 1 })
+    }
+  }
+}
+
 /**
  * Returns the facts to observe, in groups of one list. They begin with those that were observed for few requests: what is left
  * when the requests are used up is the least likely to be decided. With a time, certain facts are observed again if their
  * last observation is older than a day.
  */
-const groupsOf = ({ asks, costs, facts, isDisruptive, now }: {
+const groupsOf = ({ asks, costs, facts, now, phase }: {
   readonly asks: ReadonlyArray<Ask>
   readonly facts: Evidences
   readonly costs: ReadonlyMap<string, number>
-  readonly isDisruptive: boolean
+  readonly phase: Phase | undefined
   readonly now: DateTime.Utc | undefined
 }): ReadonlyArray<ReadonlyArray<Subject>> => {
   const open = asks.map((ask, index) =>
     factsOf(ask.list, pagesToEnd).flatMap((fact) => {
       const evidence = evidenceIn(facts, ask.list.label, fact.name)
-      if ((fact.isDisruptive === true) !== isDisruptive) return []
-      if (isDisruptive && now === undefined && evidence.problem !== undefined) return []
+      if (fact.phase !== phase) return []
+      if (phase !== undefined && now === undefined && evidence.problem !== undefined) return []
       if (judge(evidence).degree === "certain" && (now === undefined || isRecent(evidence, now))) return []
       const isCheap = (costs.get(`${ask.list.label} ${fact.name}`) ?? 0) <= fewRequests
       const rank = fact.isLast === true ? 4 : evidence.problem !== undefined ? 3 : isCheap ? 1 : 2
@@ -161,6 +195,19 @@ const groupsOf = ({ asks, costs, facts, isDisruptive, now }: {
     })
   )
   return [1, 2, 3, 4].flatMap((rank) => open.map((all) => all.filter((subject) => subject.rank === rank)))
+}
+
+/** Returns the names of parameters that were observed before. */
+const namesIn = (facts: Evidences, { label }: Lists.AnyList): Map<string, string> => {
+  const start = "name-"
+  return new Map(
+    Object.keys(facts[label] ?? {}).flatMap((fact) => {
+      const { answer, degree } = judge(evidenceIn(facts, label, fact))
+      return fact.startsWith(start) && answer !== undefined && degree !== "undecided"
+        ? [[fact.slice(start.length), answer]]
+        : []
+    })
+  )
 }
 
 /** A fact that took more is observed after the others. */

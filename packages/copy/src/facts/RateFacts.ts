@@ -26,7 +26,7 @@ export const rateLimit = (rates: ReadonlyArray<number> = allRates): Fact => ({
   name: "rate-limit",
   section: "§8",
   question: "At how many requests a second do answers with 429 begin?",
-  isDisruptive: true,
+  phase: "rates",
   observe: Effect.fnUntraced(function*(ask) {
     const { flood } = ask
     if (flood === undefined) return yield* notObserved("it provokes answers with 429: --may-throttle permits that")

@@ -12,12 +12,13 @@ import { wholeFacts } from "./WholeFacts.ts"
 
 /** `pages` is the most pages to read in search of the end of the list. */
 export const factsOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Fact> => [
+  // The other facts use the names that these observe.
+  ...nameFacts(list),
   ...pageFacts(list),
   cursorLife(),
   ...orderFacts(list, pages),
   ...keyFacts(list),
   ...filterFacts(list),
   ...wholeFacts(list),
-  ...nameFacts(list),
   ...transportFacts(list)
 ]

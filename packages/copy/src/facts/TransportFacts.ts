@@ -3,6 +3,7 @@ import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { type Answer, type Ask, notObserved, pageOf } from "./Ask.ts"
 import { type Fact, observed } from "./Fact.ts"
+import { requireLimit } from "./PageFacts.ts"
 import { rateLimit } from "./RateFacts.ts"
 
 /** They are observed at one list of each base address. */
@@ -26,14 +27,18 @@ const facts: ReadonlyArray<Fact> = [
     })
   },
   errorBody("key", "a wrong key", (ask) => ask.get({ limit: "1" }, { key: "wrong" })),
-  errorBody("parameter", "a limit that is no number", (ask) => ask.get({ limit: "many" })),
+  errorBody(
+    "parameter",
+    "a limit that is no number",
+    (ask) => Effect.andThen(requireLimit(ask), ask.get({ limit: "many" }))
+  ),
   {
     name: "limit-headers",
     section: "§8",
     question: "Which headers name limits?",
     observe: (ask) =>
       Effect.map(pageOf(ask, { limit: "1" }), ({ headerNames }) => {
-        const names = headerNames.filter((name) => /rate-?limit|quota/i.test(name) && name.length <= 60).toSorted()
+        const names = headerNames.filter((name) => limitHeader.test(name) && name.length <= 60).toSorted()
         return observed(names.join(", ") || "none", `${names.length} of ${headerNames.length} headers`)
       })
   },
@@ -92,6 +97,10 @@ const facts: ReadonlyArray<Fact> = [
 
 const agreeingMs = 2000
 
+/** The headers by which services name their limits. */
+const limitHeader =
+  /rate-?limit|quota|limit-info|call-limit|request-limit|(day|min|hour|minute|second)-?limit|limit-(per|remaining)|requests?-remaining|remaining-(today|this)|throttl|app-usage|^retry-after$/i
+
 /** The values of headers that are shown. A hostile service may return a key in any other. */
 const encodings = new Set(["none", "gzip", "br", "deflate", "zstd"])
 const types = new Set([
@@ -107,6 +116,7 @@ const types = new Set([
 function errorBody(name: string, request: string, send: (ask: Ask) => ReturnType<Ask["get"]>): Fact {
   return {
     name: `error-${name}`,
+    ...(name === "key" ? { phase: "keys" as const } : {}),
     section: "§7",
     question: `Which shape has the answer to ${request}?`,
     observe: (ask) =>
