@@ -2,7 +2,14 @@
 export type { Fault } from "@payments/core/testing"
 export { ControlApi, type Controls, InvalidControl, NotLive } from "./control/Control.ts"
 export type { Counters, LoggedRequest } from "./control/RequestLog.ts"
-export { defaultSpeed, type LiveWorld, Sandbox, sandboxKey, type SandboxOptions } from "./control/Sandbox.ts"
+export {
+  defaultSpeed,
+  type LiveWorld,
+  type OptionsOfList,
+  Sandbox,
+  sandboxKey,
+  type SandboxOptions
+} from "./control/Sandbox.ts"
 export { faultsFromJson, type Scenario, type ScenarioName, scenarios } from "./control/Scenario.ts"
 export { records } from "./generate/Generator.ts"
 export type { OrderName } from "./generate/ListOrder.ts"

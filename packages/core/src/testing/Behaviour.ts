@@ -10,20 +10,31 @@ import type { ListAnswer, ListPage, ListRequest, ListServer } from "./ListServer
 const choice = <const Values extends ReadonlyArray<string | number>>(values: Values, description: string) =>
   Schema.optionalKey(Schema.Literals(values).annotate({ description }))
 
+const number = (description: string, { least, most, unset }: { least: number; most: number; unset: number }) =>
+  Schema.optionalKey(
+    Schema.Int.check(Schema.isBetween({ minimum: least, maximum: most })).annotate({
+      description: `${description}, ${least} to ${most}; default ${unset}`
+    })
+  )
+
 /** The choices. A new one is one entry, and the code that obeys it. */
 export const Behaviour = Schema.Struct({
-  largestLimit: choice([100, 50, 200, 500], "the largest limit"),
+  largestLimit: number("the largest limit", { least: 1, most: 10_000, unset: 100 }),
   largeLimit: choice(
-    ["refuse", "clamp", "obey"],
-    "a limit over the largest: refused, treated as the largest, or obeyed"
+    ["refuse", "clamp", "obey", "default"],
+    "a limit over the largest: refused, treated as the largest, obeyed, or treated as no limit"
   ),
-  defaultLimit: choice([20, 10, 50, 100], "the limit of a request without one, if the document states 20"),
+  defaultLimit: number("the limit of a request without one, if the document states 20", {
+    least: 1,
+    most: 10_000,
+    unset: 20
+  }),
   smallLimit: choice(["refuse", "clamp", "default"], "limit 0 or less: refused, treated as 1, or as no limit"),
   textLimit: choice(["refuse", "default"], "a limit that is no number: refused, or treated as no limit"),
   unknownParameter: choice(["ignore", "refuse"], "a parameter that the document does not name"),
   missingKey: choice([401, 403, 400], "the status of a request without a key"),
   wrongKey: choice([401, 403], "the status of a request with a wrong key"),
-  unknownPath: choice([404, 400, 403, 405], "the status of a path that the service does not have"),
+  unknownPath: number("the status of a path that the service does not have", { least: 400, most: 499, unset: 404 }),
   errors: choice(["code", "nested", "list", "problem", "text", "html"], "the shape of error bodies"),
   endCursor: choice(
     ["null", "empty", "absent"],

@@ -2,8 +2,7 @@
  * The server side of a list: a function from a request to a page (§4.4). `layerTest` and the sandbox call it for each
  * request, and apply faults to the page that it returns.
  */
-import { Schema } from "effect"
-import { type ListName, type PageLayout, PageLimit, pageLimit } from "../model/Lists.ts"
+import type { ListName, PageLayout } from "../model/Lists.ts"
 import { json, type Reply } from "./Reply.ts"
 
 /** A request for one page. */
@@ -46,10 +45,4 @@ export const renderPage = ({ cursor: { in: place, name }, end, items }: PageLayo
   return place === "header" && typeof cursor === "string"
     ? { ...reply, headers: { ...reply.headers, [name]: cursor } }
     : reply
-}
-
-/** Parses the `limit` parameter of a request. Returns undefined if the API does not allow that limit (§8). */
-export const limitOf = (parameter: string | undefined, whenAbsent: number = pageLimit.default): number | undefined => {
-  const limit = parameter === undefined ? whenAbsent : parameter === "" ? Number.NaN : Number(parameter)
-  return Schema.is(PageLimit)(limit) ? limit : undefined
 }

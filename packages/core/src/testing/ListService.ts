@@ -18,7 +18,7 @@ import { type Behaviour, isAbsent, withBehaviour } from "./Behaviour.ts"
 import type { Fault } from "./Fault.ts"
 import type { InjectedRequest } from "./FaultContext.ts"
 import { makeInjector } from "./FaultInjector.ts"
-import { limitOf, type ListAnswer, type ListServers, renderPage } from "./ListServer.ts"
+import { type ListAnswer, type ListServers, renderPage } from "./ListServer.ts"
 import { json, type Reply } from "./Reply.ts"
 import { errorBody } from "./ReplyFaults.ts"
 
@@ -34,6 +34,8 @@ export interface ListServiceOptions {
   readonly invoiceParameters?: Partial<InvoiceParameters> | undefined
   /** What the service does where the document is silent. */
   readonly behaviour?: Behaviour | undefined
+  /** What it does otherwise in single lists. */
+  readonly behaviours?: { readonly [Name in ListName]?: Behaviour | undefined } | undefined
   /** The faults. */
   readonly faults?: ReadonlyArray<Fault> | undefined
   /** The seed of faults with a `rate`; default 1. */
@@ -76,17 +78,19 @@ export interface ListService {
 
 /** Returns a service over the lists. `now` is the time at which the faults start. */
 export const makeListService = (options: ListServiceOptions, now: number): ListService => {
-  const { behaviour = {} } = options
+  const behaviours = map(({ name }): Behaviour => ({ ...options.behaviour, ...options.behaviours?.[name] }))
   let faults = options.faults ?? []
   const seed = options.seed ?? 1
   let inject = makeInjector(faults, seed, now)
   const byPath = new Map<string, AnyList>(all.map((list) => [list.path, list]))
   const names = { ...defaultInvoiceParameters, ...options.invoiceParameters }
-  const servers = map((list) => withBehaviour(list, behaviour, options.servers[list.name]))
+  const servers = map((list) => withBehaviour(list, behaviours[list.name], options.servers[list.name]))
   /** Returns the parsed request for a page, or the answer that refuses the request. */
   const route = (request: ServiceRequest): InjectedRequest | ServiceAnswer => {
     const [path = "", query = ""] = split(request.target)
     const list = byPath.get(path)
+    const nearest = list ?? all.find((other) => path.startsWith(`${other.path}/`))
+    const behaviour = nearest === undefined ? options.behaviour ?? {} : behaviours[nearest.name]
     const refuse = (code: string, status: number): ServiceAnswer => ({
       reply: refusal(behaviour, code, status),
       list: list?.name,
@@ -120,7 +124,11 @@ export const makeListService = (options: ListServiceOptions, now: number): ListS
       const routed = route(request)
       if ("reply" in routed) return routed
       const { page } = byName[routed.list]
-      const { applied, reply } = inject(routed, servers[routed.list], (found) => render(page, found, behaviour))
+      const { applied, reply } = inject(
+        routed,
+        servers[routed.list],
+        (found) => render(page, found, behaviours[routed.list])
+      )
       return { reply, list: routed.list, faults: applied }
     },
     setFaults: (next, since) => {
@@ -153,11 +161,11 @@ const refusal = ({ errors }: Behaviour, code: string, status: number): Reply =>
 /** Returns the limit that applies, or undefined if the request is refused. */
 const chosenLimit = (behaviour: Behaviour, text: string | undefined, unset: number): number | undefined => {
   const maximum = behaviour.largestLimit ?? pageLimit.maximum
-  if (text === undefined) return limitOf(text, unset)
+  if (text === undefined) return unset
   const limit = text === "" ? Number.NaN : Number(text)
   if (!Number.isInteger(limit)) return behaviour.textLimit === "default" ? unset : undefined
   if (limit > maximum) {
-    return behaviour.largeLimit === "obey" ? limit : behaviour.largeLimit === "clamp" ? maximum : undefined
+    return { refuse: undefined, clamp: maximum, obey: limit, default: unset }[behaviour.largeLimit ?? "refuse"]
   }
   if (limit >= pageLimit.minimum) return limit
   return behaviour.smallLimit === "default" ? unset : behaviour.smallLimit === "clamp" ? 1 : undefined

@@ -42,6 +42,7 @@ describe("a list service", () => {
     [{}, ["limit=101"], 400],
     [{ largeLimit: "clamp" }, ["limit=101"], from(0, 100)],
     [{ largeLimit: "obey" }, ["limit=101"], from(0, 101)],
+    [{ largeLimit: "default" }, ["limit=101"], from(0, 20)],
     [{ largestLimit: 50, largeLimit: "clamp" }, ["limit=100"], from(0, 50)],
     [{ largestLimit: 200 }, ["limit=110"], from(0, 110)],
     [{ largestLimit: 200 }, ["limit=201"], 400],
@@ -129,6 +130,30 @@ describe("a list service", () => {
     const ask = (target: string) => service.answer({ target, authorization: "Bearer key", now: 0 }).reply
     assert.strictEqual(ask("/v1/invoices?limit=0").headers["content-type"], "text/html")
     assert.strictEqual(JSON.parse(ask("/v0/payoutRequests").body).count, 10)
+  })
+
+  it("answers each list, and the paths below it, as chosen for the list", () => {
+    const servers = Lists.map((list) => serve(list, records))
+    const service = makeListService({
+      servers,
+      accepts: (key) => key === "key",
+      behaviour: { largeLimit: "clamp", missingKey: 403 },
+      behaviours: { invoices: { largeLimit: "refuse", unknownPath: 410 }, payinSources: { defaultLimit: 110 } }
+    }, 0)
+    const statusOf = (target: string, authorization = "Bearer key") =>
+      service.answer({ target, authorization, now: 0 }).reply.status
+    assert.deepStrictEqual(
+      [
+        statusOf("/v0/payoutRequests?limit=101"),
+        statusOf("/v1/invoices?limit=101"),
+        statusOf("/v1/invoices", ""),
+        statusOf("/v1/invoices/below"),
+        statusOf("/v0/payinSources/below")
+      ],
+      [200, 400, 403, 410, 404]
+    )
+    const { reply } = service.answer({ target: "/v0/payinSources", authorization: "Bearer key", now: 0 })
+    assert.strictEqual(JSON.parse(reply.body).count, 110)
   })
 
   it("answers a missing key, a wrong key and an unknown path as chosen", () => {

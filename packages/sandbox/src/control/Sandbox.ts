@@ -7,7 +7,6 @@ import {
   type Behaviour,
   type Fault,
   layerClient,
-  type ListServer,
   type ListService,
   makeListService,
   MemoryList,
@@ -33,7 +32,7 @@ export interface LiveWorld extends Omit<World.LiveOptions, "now"> {
 }
 
 /** What the sandbox serves. */
-export interface SandboxOptions extends Omit<World.WorldOptions, "live"> {
+export interface SandboxOptions extends Omit<World.WorldOptions, "live" | "anyLimit" | "perList"> {
   /** Makes records appear, change and vanish. */
   readonly live?: LiveWorld | undefined
   /** The records to serve instead of generated ones: objects, or JSON texts if the exact text matters. */
@@ -44,8 +43,15 @@ export interface SandboxOptions extends Omit<World.WorldOptions, "live"> {
   readonly invoiceParameters?: Partial<Lists.InvoiceParameters> | undefined
   /** What the service does where the document is silent. */
   readonly behaviour?: Behaviour | undefined
+  /** What is otherwise in single lists. */
+  readonly perList?: { readonly [Name in Lists.ListName]?: OptionsOfList | undefined } | undefined
   /** The faults, which apply from the start. */
   readonly faults?: ReadonlyArray<Fault> | undefined
+}
+
+/** What one list can have otherwise. */
+export interface OptionsOfList extends Omit<World.OptionsOfOne, "anyLimit"> {
+  readonly behaviour?: Behaviour | undefined
 }
 
 /** Where the sandbox listens, and what it reports. */
@@ -138,12 +144,19 @@ const makeService = (options: SandboxOptions, now: number): SandboxService => {
   const start = performance.now()
   let advancedMs = 0
   const virtualNow = () => (performance.now() - start) * speed + advancedMs
-  const anyLimit = options.behaviour?.cursorLimit === "obey"
+  const behaviours = Lists.map(({ name }) => ({ ...options.behaviour, ...options.perList?.[name]?.behaviour }))
+  const perList = Lists.map(({ name }) => ({
+    ...options.perList?.[name],
+    anyLimit: behaviours[name].cursorLimit === "obey"
+  }))
   const world = options.lists === undefined
-    ? World.make({ ...options, anyLimit, live: live === undefined ? undefined : { ...live, now: virtualNow } })
+    ? World.make({ ...options, perList, live: live === undefined ? undefined : { ...live, now: virtualNow } })
     : undefined
-  const servers = world?.servers ?? serversOf(options.lists ?? {}, { ...options, anyLimit })
-  const service = makeListService({ ...options, servers, accepts }, now)
+  const servers = world?.servers ??
+    Lists.map((list) =>
+      MemoryList.serve(list, MemoryList.recordsOf(options.lists?.[list.name]), { ...options, ...perList[list.name] })
+    )
+  const service = makeListService({ ...options, behaviours, servers, accepts }, now)
   return {
     service: { ...service, answer: (request) => answerOpenApi(request) ?? service.answer(request) },
     advance: (ms) =>
@@ -170,12 +183,6 @@ const makeService = (options: SandboxOptions, now: number): SandboxService => {
       })
   }
 }
-
-const serversOf = (
-  lists: NonNullable<SandboxOptions["lists"]>,
-  options: MemoryList.MemoryListOptions
-): ListServer.ListServers =>
-  Lists.map((list) => MemoryList.serve(list, MemoryList.recordsOf(lists[list.name]), options))
 
 /** Returns the OpenAPI document of the contract, if the request is for it. */
 const answerOpenApi = ({ target }: ServiceRequest): ServiceAnswer | undefined =>

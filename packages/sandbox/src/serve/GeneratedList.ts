@@ -21,10 +21,10 @@ export interface ListOptions {
    */
   readonly cursors?: "keyset" | "offset" | undefined
   /**
-   * What `count` counts (§2.5 does not say): the records on the page (the default), all matching records, or the matching
-   * records after the page.
+   * What `count` counts (§2.5 does not say): the records on the page (the default), all matching records, the matching
+   * records after the page, or those of the page and after it.
    */
-  readonly count?: "page" | "total" | "remaining" | undefined
+  readonly count?: "page" | "total" | "remaining" | "unread" | undefined
   /** Whether cursors end in characters that a client must percent-encode. */
   readonly reservedCursors?: boolean | undefined
   /** Whether a cursor is valid with any limit. */
@@ -91,7 +91,7 @@ export const serve = (list: GeneratedList, options: ListOptions, now: () => numb
         ? total() - returnedBefore - page.length
         : countFrom(reading, slotAfter(reading, lastOfPage))
     }
-    const counts = { page: () => page.length, total, remaining }
+    const counts = { page: () => page.length, total, remaining, unread: () => page.length + remaining() }
     return {
       _tag: "Page",
       items: page.map((index) => generator.textAt(index, lifecycle.historyOf(index, time))),

@@ -31,7 +31,12 @@ export interface WorldOptions extends GeneratedList.ListOptions {
   readonly misplaced?: number | undefined
   /** Makes records appear, change and vanish. */
   readonly live?: LiveOptions | undefined
+  /** What is otherwise in single lists. */
+  readonly perList?: { readonly [Name in Lists.ListName]?: OptionsOfOne | undefined } | undefined
 }
+
+/** What lists of one world can have otherwise. */
+export interface OptionsOfOne extends Pick<WorldOptions, "order" | "misplaced" | "count" | "anyLimit"> {}
 
 /**
  * How a live world changes. The rates are per list and hour of virtual time. Changes and disappearances are in proportion
@@ -69,14 +74,15 @@ export interface World {
 
 /** Makes a world. Its servers receive the limit of each request, so they have no default page size. */
 export const make = (options: WorldOptions = {}): World => {
-  const all = Lists.map(({ name }) => makeList(name, options))
+  const optionsOf = Lists.map(({ name }): WorldOptions => ({ ...options, ...options.perList?.[name] }))
+  const all = Lists.map(({ name }) => makeList(name, optionsOf[name]))
   const endMs = Math.min(...Object.values(all).map(({ lifecycle }) => lifecycle.endMs))
   const clock = options.live?.now ?? (() => 0)
   const now = () => Math.min(clock(), endMs)
   return {
     endMs,
-    servers: Lists.map(({ name }) => GeneratedList.serve(all[name], options, now)),
-    misplace: options.live === undefined || options.order !== "newest"
+    servers: Lists.map(({ name }) => GeneratedList.serve(all[name], optionsOf[name], now)),
+    misplace: options.live === undefined || Object.values(optionsOf).every(({ order }) => order !== "newest")
       ? undefined
       : (share) => {
         for (const { lifecycle, misplace } of Object.values(all)) misplace(lifecycle.lengthAt(now()), share)

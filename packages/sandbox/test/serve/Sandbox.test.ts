@@ -42,6 +42,29 @@ describe("the sandbox", () => {
         }
       })))
 
+  it.live("serves a list in its own order, with its own count and rules", () =>
+    withSandbox({
+      records: 30,
+      order: "oldest",
+      count: "page",
+      perList: { payinSources: { order: "newest", count: "total", behaviour: { cursorLimit: "obey" } } }
+    }, (url) =>
+      Effect.gen(function*() {
+        const pageOf = (path: string) =>
+          Effect.flatMap(request(url, "sandbox_key", path), (answer) =>
+            Effect.promise(() =>
+              answer.json() as Promise<{ cursor: string; count: number; items: ReadonlyArray<{ createdAt: string }> }> // a page
+            ))
+        const shown: Array<unknown> = []
+        for (const path of ["/v0/payoutRequests", "/v0/payinSources"]) {
+          const { count, cursor, items } = yield* pageOf(`${path}?limit=5`)
+          const { status } = yield* request(url, "sandbox_key", `${path}?limit=6&cursor=${cursor}`)
+          const isNewest = String(items[0]?.createdAt) > String(items.at(-1)?.createdAt)
+          shown.push([isNewest, count, status])
+        }
+        assert.deepStrictEqual(shown, [[false, 5, 400], [true, 30, 200]])
+      })))
+
   it.live("accepts a cursor only with the limit and filters of its listing", () =>
     withSandbox({ records: 200 }, (url) =>
       Effect.gen(function*() {

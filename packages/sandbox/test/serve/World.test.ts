@@ -124,13 +124,13 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
     assert.isBelow(descents, 2500 * 0.75)
   })
 
-  it("counts the page, all matching records or the remaining ones, as `count` says", () => {
+  it("counts the page, all matching records, the remaining ones or both, as `count` says", () => {
     for (const order of orders) {
       for (const filters of [{}, { customerId: "cus_0" }, { customerId: "cus_30" }]) {
         for (const cursors of ["keyset", "offset"] as const) {
           // As long as the clock of a live world is stopped, the answers do not change.
           for (const live of [undefined, { now: () => 5 * 3_600_000, appearPerHour: 20 }]) {
-            const counts = (count: "page" | "total" | "remaining") => {
+            const counts = (count: "page" | "total" | "remaining" | "unread") => {
               const world = make({ records: 2600, order, cursors, count, live, seed: testSeed })
               const all: Array<number> = []
               for (let cursor: string | undefined;;) {
@@ -147,6 +147,8 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
             assert.deepStrictEqual(counts("total"), pages.map(() => sum))
             let remaining = sum
             assert.deepStrictEqual(counts("remaining"), pages.map((count) => (remaining -= count)))
+            let unread = sum
+            assert.deepStrictEqual(counts("unread"), pages.map((count) => (unread -= count) + count))
           }
         }
       }
