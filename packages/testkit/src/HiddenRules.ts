@@ -37,7 +37,7 @@ export const isRight = (
   answer: string | undefined
 ): boolean | undefined => truth(list)[fact]?.includes(answer ?? "") ?? (unjudged.has(fact) ? undefined : false)
 
-/** With `oddities`, a service also has rules that few services have, and that no option of a sandbox repeats. */
+/** With `oddities`, a service also has rules that few services have. */
 export const drawRules = (dice: Dice, disturbance: Disturbance, { oddities = false } = {}): HiddenRules => {
   const rules: Rules = { ...draw(dice), odd: oddities ? drawOddities(dice) : {} }
   return {
@@ -49,7 +49,7 @@ export const drawRules = (dice: Dice, disturbance: Disturbance, { oddities = fal
       ...filterTruth(rules, list),
       ...(list.name === "payinSources" ? {} : transportTruth(rules)),
       ...(list.name === "invoices" ? { "name-limit": ["limit"], "name-cursor": ["cursor"] } : {}),
-      ...oddTruth(rules, list, disturbance)
+      ...oddTruth(rules, list)
     }),
     isDecidable: (list, fact) => isShown(rules, list, fact, disturbance)
   }
@@ -177,7 +177,7 @@ const recordsOf = ({ records }: Rules, small: NonNullable<Rules["odd"]["small"]>
 const oddNames = { limit: "pageSize", cursor: "after" } as const
 
 /** What the oddities change in the truth. */
-const oddTruth = (rules: Rules, { limits, name }: Lists.AnyList, disturbance: Disturbance): Truth => {
+const oddTruth = (rules: Rules, { limits, name }: Lists.AnyList): Truth => {
   const { behaviour, odd } = rules
   const renamed = name === "invoices" ? odd.renamed : undefined
   const isIgnored = behaviour.unknownParameter === "ignore"
@@ -199,16 +199,10 @@ const oddTruth = (rules: Rules, { limits, name }: Lists.AnyList, disturbance: Di
       ? {}
       : { "end-of-list": [odd.endCursor === "empty" ? "an empty cursor" : "no cursor"] }),
     ...(odd.cursorUse === undefined ? {} : { "same-cursor": behaviour.invalidCursor === "refuse" ? ["refused"] : [] }),
-    // The cursors that the fault issues are those of any list.
+// The cursors that the fault issues are those of any key.
     ...(odd.shortPage === undefined
       ? {}
-      : {
-        "cursor-list": [
-          ...cursorTruth(rules, { name } as Lists.AnyList, disturbance)["cursor-list"] ?? [],
-          "other records"
-        ],
-        "cursor-key": ["the next page", "the first page", "other records", "a refusal"]
-      }),
+      : { "cursor-key": ["the next page", "the first page", "other records", "a refusal"] }),
     ...(renamed === undefined ? {} : { [`name-${renamed}`]: [oddNames[renamed]] }),
     ...(renamed === "limit"
       ? {
@@ -296,7 +290,7 @@ const cursorTruth = (
   const { cursorFilters, cursorLimit, invalidCursor } = behaviour
   const isRefused = invalidCursor === "refuse"
   const refused = isRefused ? "a refusal" : "the first page"
-  // The fault of expiring cursors knows no cursor that was issued for another request.
+  // An expired cursor is refused, whatever invalid cursors give.
   const expired = disturbance === "failing" ? ["a refusal"] : []
   const hasOwnFilters = name === "invoices" && (renamed !== undefined || ignored !== undefined)
   return {

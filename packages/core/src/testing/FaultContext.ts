@@ -8,7 +8,7 @@ import type { ListRequest } from "./ListServer.ts"
 export interface ListingHistory {
   /** The cursors requested, in order; undefined begins the listing. An immediate repetition counts once. */
   readonly requested: Array<string | undefined>
-  /** When each cursor was issued. */
+  /** When each cursor was issued, also those of other listings: a cursor can be sent with another limit. */
   readonly issued: BoundedMap<string, number>
   /** For each cursor, the record that replaces the first record of its page. */
   readonly displaced: BoundedMap<string, string>

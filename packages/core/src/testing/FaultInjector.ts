@@ -48,11 +48,12 @@ export const makeInjector = (faults: ReadonlyArray<Fault>, seed: number, since: 
     buckets: makeBoundedMap(mostBuckets)
   }))
   const histories = makeBoundedMap<string, ListingHistory>(mostHistories)
+  const issued: ListingHistory["issued"] = makeBoundedMap(longestHistory)
   return (incoming, server, render) => {
     if (faults.length === 0) return { reply: render(server(incoming.request)), applied: [] }
-    const history = historyOf(histories, incoming)
+    const history = historyOf(histories, issued, incoming)
     const visitor = hash32(incoming.query)
-    let listServer = followingDetours(server, history)
+    let listServer = followingDetours(server, { history, list: incoming.list })
     let answer = () => {
       const page = listServer(incoming.request)
       if (page._tag === "Page") remember(history, page, incoming.now)
@@ -119,13 +120,14 @@ const applies = (
 
 const historyOf = (
   histories: BoundedMap<string, ListingHistory>,
+  issued: ListingHistory["issued"],
   { key, list, request }: InjectedRequest
 ): ListingHistory => {
   const name = JSON.stringify([hash32(key), list, request.limit, Object.entries(request.filters).toSorted()])
   const history: ListingHistory = histories.get(name) ??
     {
       requested: [],
-      issued: makeBoundedMap(longestHistory),
+      issued,
       displaced: makeBoundedMap(longestHistory),
       pages: 0,
       before: [],

@@ -4,9 +4,10 @@
  */
 import { Option, Result, Schema } from "effect"
 import { Base64Url } from "effect/encoding"
+import { ListName } from "../model/Lists.ts"
 import { membersOf } from "../page/JsonText.ts"
 import type { listFaults } from "./Fault.ts"
-import type { Behaviours, ListingHistory } from "./FaultContext.ts"
+import type { Behaviours, FaultContext } from "./FaultContext.ts"
 import type { ListPage, ListRequest, ListServer } from "./ListServer.ts"
 
 /** Wraps a server so that `change` is applied to its pages. */
@@ -26,19 +27,19 @@ const pageOf = (items: ReadonlyArray<string>, next: string | null): ListPage => 
 })
 
 export const listBehaviours: Behaviours<keyof typeof listFaults, ListServer> = {
-  cursorCycle: ({ length }, { history }) =>
+  cursorCycle: ({ length }, { history, list }) =>
     onPage((page) => {
       if (history.requested.length < length) return page
-      return { ...page, next: history.requested.at(-length) ?? detour({ cursor: undefined, skip: 0, round: 1 }) }
+      return { ...page, next: history.requested.at(-length) ?? detour({ list, cursor: undefined, skip: 0, round: 1 }) }
     }),
-  emptyPage: () => () => ({ cursor }) => {
-    const at = readDetour(cursor)
+  emptyPage: (_, { list }) => () => ({ cursor }) => {
+    const at = readDetour(list, cursor)
     return pageOf([], detour({ ...at, round: at.round + 1 }))
   },
-  shortPage: ({ records }) =>
+  shortPage: ({ records }, { list }) =>
     onPage((page, { cursor }) => {
       if (page.items.length <= records) return page
-      const at = readDetour(cursor)
+      const at = readDetour(list, cursor)
       return pageOf(page.items.slice(0, records), detour({ ...at, skip: at.skip + records }))
     }),
   largePage: ({ joined }) =>
@@ -98,36 +99,41 @@ export const withMember = (object: string, name: string, value: string | undefin
 
 /** The content of a cursor that a fault issued: the page at `cursor` without its first `skip` records. */
 interface Detour {
+  readonly list: ListName
   readonly cursor: string | undefined
   readonly skip: number
   /** Distinguishes cursors that lead to the same page. */
   readonly round: number
 }
 
-const Detour = Schema.fromJsonString(Schema.Tuple([Schema.NullOr(Schema.String), Schema.Int, Schema.Int]))
+const Detour = Schema.fromJsonString(Schema.Tuple([ListName, Schema.NullOr(Schema.String), Schema.Int, Schema.Int]))
 /** The first character of all cursors that faults issue. */
 const detourPrefix = "~"
 
-const detour = ({ cursor, round, skip }: Detour): string =>
-  detourPrefix + Base64Url.encode(JSON.stringify([cursor ?? null, skip, round]))
+const detour = ({ cursor, list, round, skip }: Detour): string =>
+  detourPrefix + Base64Url.encode(JSON.stringify([list, cursor ?? null, skip, round]))
 
-const readDetour = (cursor: string | undefined): Detour => {
-  const plain: Detour = { cursor, skip: 0, round: 0 }
+/** A cursor of another list is returned as it is. The server refuses it. */
+const readDetour = (list: ListName, cursor: string | undefined): Detour => {
+  const plain: Detour = { list, cursor, skip: 0, round: 0 }
   if (!cursor?.startsWith(detourPrefix)) return plain
   const text = Base64Url.decodeString(cursor.slice(detourPrefix.length))
   const parts = Result.isFailure(text) ? undefined : Option.getOrUndefined(Schema.decodeOption(Detour)(text.success))
-  return parts === undefined ? plain : { cursor: parts[0] ?? undefined, skip: parts[1], round: parts[2] }
+  return parts === undefined || parts[0] !== list
+    ? plain
+    : { list, cursor: parts[1] ?? undefined, skip: parts[2], round: parts[3] }
 }
 
 /**
  * Wraps a server so that it also accepts the cursors that faults issued, and moves displaced records to their new page.
  */
-export const followingDetours = (server: ListServer, history: ListingHistory): ListServer => (request) => {
-  const at = readDetour(request.cursor)
-  const answer = server({ ...request, cursor: at.cursor })
-  if (answer._tag === "CursorRefused") return answer
-  const displaced = request.cursor === undefined ? undefined : history.displaced.get(request.cursor)
-  if (at.skip === 0 && displaced === undefined) return answer
-  const items = answer.items.slice(at.skip)
-  return pageOf(displaced === undefined ? items : [displaced, ...items.slice(1)], answer.next)
-}
+export const followingDetours =
+  (server: ListServer, { history, list }: Pick<FaultContext, "history" | "list">): ListServer => (request) => {
+    const at = readDetour(list, request.cursor)
+    const answer = server({ ...request, cursor: at.cursor })
+    if (answer._tag === "CursorRefused") return answer
+    const displaced = request.cursor === undefined ? undefined : history.displaced.get(request.cursor)
+    if (at.skip === 0 && displaced === undefined) return answer
+    const items = answer.items.slice(at.skip)
+    return pageOf(displaced === undefined ? items : [displaced, ...items.slice(1)], answer.next)
+  }

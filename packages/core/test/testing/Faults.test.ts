@@ -57,6 +57,32 @@ describe("a list service", () => {
     assert.strictEqual(request(faulty, query).status, 503)
   })
 
+  it("refuses an expired cursor, also with another limit than that of its page, but not before", () => {
+    const anyLimit = Lists.map((list) => serve(list, records, { anyLimit: true }))
+    const expiring = makeListService(
+      { servers: anyLimit, accepts: () => true, faults: [{ fault: "cursorExpires", cursorMs: 1000 }] },
+      0
+    )
+    const send = (query: string, now: number) =>
+      expiring.answer({ target: `/v1/invoices?${query}`, authorization: "Bearer key", now }).reply
+    const { cursor } = JSON.parse(send("limit=1", 0).body) as { cursor: string } // more pages follow
+    const statusAt = (limit: number, now: number) => send(`limit=${limit}&cursor=${cursor}`, now).status
+    assert.deepStrictEqual([statusAt(1, 900), statusAt(2, 900), statusAt(1, 1100), statusAt(2, 1100)], [
+      200,
+      200,
+      400,
+      400
+    ])
+  })
+
+  it("accepts the cursor of a short page only in its list", () => {
+    const short = service([{ fault: "shortPage", records: 1 }])
+    const { cursor } = JSON.parse(request(short, "?limit=2").body) as { cursor: string } // more pages follow
+    const statusIn = (path: string) =>
+      short.answer({ target: `${path}?limit=2&cursor=${cursor}`, authorization: "Bearer one", now: 0 }).reply.status
+    assert.deepStrictEqual([statusIn("/v1/invoices"), statusIn("/v0/payinSources")], [200, 400])
+  })
+
   it("answers a conditional request with 304 if one of its tags is that of the page, and if chosen", () => {
     const answerTo = (faults: ReadonlyArray<Fault>, ifNoneMatch?: string) =>
       service(faults).answer({ target: "/v1/invoices", authorization: "Bearer one", now: 0, ifNoneMatch }).reply
