@@ -66,9 +66,11 @@ export const sandboxCommand = Command.make(
       Flag.withDefault("keyset"),
       Flag.withDescription("what a cursor contains: the last record (keyset) or a count (offset); default keyset")
     ),
-    count: Flag.Literals("count", ["page", "total", "remaining"]).pipe(
+    count: Flag.Literals("count", ["page", "total", "remaining", "unread"]).pipe(
       Flag.withDefault("page"),
-      Flag.withDescription("what an answer counts: its records, all, or those that follow; default page")
+      Flag.withDescription(
+        "what an answer counts: its records, all, those that follow, or its own and those (unread); default page"
+      )
     ),
     hostileText: rangeFlag("hostile-text", 0, 1).pipe(
       Flag.withDefault(0),
@@ -96,7 +98,7 @@ export const sandboxCommand = Command.make(
       Flag.String("like").pipe(
         Flag.withMetavar("FILE|DESTINATION"),
         Flag.withDescription(
-          "serve as a service that payments probe has observed; the file or destination with the observations, which win over the other flags"
+          "serve as a service that payments probe has observed; the file or destination with the observations, which win over other flags, but not over --behaviour and --faults"
         )
       )
     ),
@@ -125,12 +127,17 @@ export const sandboxCommand = Command.make(
         return yield* usage("--control-host needs --control-port.")
       }
       const observed = yield* observedIn(like)
+      const chosen = yield* behaviourOf(behaviour)
       const options: Parameters<typeof sandbox.Sandbox.layer>[0] = {
         ...input,
         assumedLimit: invoiceLimit,
-        invoiceParameters: parameters.success,
         ...observed,
-        behaviour: { ...observed.behaviour, ...yield* behaviourOf(behaviour) },
+        invoiceParameters: { ...parameters.success, ...observed.invoiceParameters },
+        behaviour: chosen,
+        perList: Lists.map(({ name }) => {
+          const ofList = observed.perList?.[name]
+          return { ...ofList, behaviour: { ...ofList?.behaviour, ...chosen } }
+        }),
         faults: [...observed.faults ?? [], ...yield* faultsOf(faults)],
         live: live ? { speed } : undefined,
         onRequest: log ? (request) => void process.stderr.write(`${JSON.stringify(request)}\n`) : undefined
