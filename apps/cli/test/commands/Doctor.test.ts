@@ -12,7 +12,9 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { createServer, request } from "node:http"
 import { connect, createServer as createTcpServer } from "node:net"
 import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import * as tls from "node:tls"
+import { gunzipSync } from "node:zlib"
 import { runInProcess } from "../program/InProcess.ts"
 
 interface Found {
@@ -100,6 +102,23 @@ describe("payments doctor", () => {
         assert.match(result.the(check).found, /^filters: \d+ records? for a known value, none for an impossible one$/)
       }
       assert.deepStrictEqual(readdirSync(folder), [])
+    }).pipe(Effect.scoped))
+
+  it.live("advises a migration before a probe if the tables are of an earlier version", () =>
+    Effect.gen(function*() {
+      const file = join(yield* temporaryFolder, "payments.db")
+      const fixture = join(import.meta.dirname, "../fixtures/0.1.0/sqlite/payments.db.gz")
+      writeFileSync(file, gunzipSync(readFileSync(fixture)), { mode: 0o600 })
+      const to = `sqlite:${file}`
+      const env = yield* sandbox()
+      const db = new DatabaseSync(file)
+      db.prepare("UPDATE destination SET source = ?").run(`${env["PAYMENTS_BASE_URL"]}/`)
+      db.close()
+      const { the } = yield* doctor(env, "--to", to)
+      assert.strictEqual(
+        the("facts").advice,
+        `To decide them, run payments migrate --to ${to}, then payments probe --to ${to}. Exports observe places.`
+      )
     }).pipe(Effect.scoped))
 
   it.live("reads on if the service returns empty pages before the end of a list", () =>

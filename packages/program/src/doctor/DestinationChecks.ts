@@ -9,6 +9,7 @@ import {
   printable,
   SinkError
 } from "@payments/copy"
+import type { Use } from "@payments/copy/facts"
 import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { existsSync } from "node:fs"
@@ -71,26 +72,8 @@ export const checkFacts = (
     if (open.length === 0) {
       return ok(facts, "all that exports use are certain")
     }
-    const names = [
-      ...new Set(open.map(({ fact }) =>
-        fact
-      ))
-    ].map((fact) =>
-      `${fact} (${
-        open.filter((one) => one.fact === fact).map(({ list }) =>
-          list
-        ).join(", ")
-      })`
-    )
-    const advice = [
-      ...(open.every(({ isObservedByExports }) =>
-          isObservedByExports
-        )
-        ? []
-        : [decidedBy(to)]),
-      ...(open.some(({ isObservedByExports }) => isObservedByExports) ? ["Exports observe places."] : [])
-    ]
-    return skipped(facts, `not certain, so not used: ${names.join(", ")}`, advice.join(" "))
+    const { from, to: current } = yield* Destination.pendingMigration(to)
+    return notCertain(open, from < current ? decidedAfterMigration(to) : decidedBy(to))
   })).pipe(
     Effect.catch((error) =>
       Effect.succeed(
@@ -103,8 +86,26 @@ export const checkFacts = (
 
 const facts = "facts"
 
+const notCertain = (open: ReadonlyArray<Use & { readonly list: string }>, decided: string): Finding => {
+  const names = [...Map.groupBy(open, ({ fact }) => fact)].map(([fact, uses]) =>
+    `${fact} (${uses.map(({ list }) => list).join(", ")})`
+  )
+  const ofExports = open.filter(({ isObservedByExports = false }) => isObservedByExports)
+  const advice = [
+    ...(ofExports.length === open.length ? [] : [decided]),
+    ...(ofExports.length === 0 ? [] : ["Exports observe places."])
+  ]
+  return skipped(facts, `not certain, so not used: ${names.join(", ")}`, advice.join(" "))
+}
+
 const decidedBy = (to: Destination.StoredDestination): string =>
   `To decide them, run payments probe --to ${shellWord(Destination.shown(to))}.`
+
+/** Tables of an earlier version may have no table of facts. */
+const decidedAfterMigration = (to: Destination.StoredDestination): string => {
+  const shown = shellWord(Destination.shown(to))
+  return `To decide them, run payments migrate --to ${shown}, then payments probe --to ${shown}.`
+}
 
 /** Checks whether an export could write into the destination. */
 export const checkWritable = (to: Destination.StoredDestination): Effect.Effect<Finding> => {
