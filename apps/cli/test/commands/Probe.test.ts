@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { makeAuthority } from "@payments/testkit/postgres/Certificates"
 import { payments, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
+import { smallFileSystem } from "@payments/testkit/SmallFileSystem"
 import { Effect } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
 import { createSecureServer } from "node:http2"
@@ -132,6 +133,27 @@ describe("payments probe", () => {
         "undecided",
         "a proxy is set, which may make the connections"
       ])
+    }).pipe(Effect.scoped))
+
+  it.live("ends with one line and exit code 9 if the disk is full, and continues once it has space", () =>
+    Effect.gen(function*() {
+      const small = yield* smallFileSystem(8 * 1024)
+      // This machine cannot mount a small file system. `FullDisk.test.ts` of the copy package needs none.
+      if (small === undefined) return
+      const cwd = small.folder
+      const env = yield* sandboxEnv({ records: 150 })
+      const probe = (to: string) => payments(["probe", "--to", to, "--pause", "1ms", "--budget", "20"], { env, cwd })
+      for (const to of ["facts.json", "sqlite:./payments.db"]) {
+        assert.strictEqual((yield* probe(to)).code, 0)
+        const known = yield* payments(["facts", "--from", to], { env: {}, cwd })
+        yield* small.fill(0)
+        const { code, stderr, stdout } = yield* probe(to)
+        assert.deepStrictEqual([code, stdout], [9, ""])
+        assert.match(stderr, /^Sending at most 20 requests, .*\npayments: .*: there is no space left.*\n$/)
+        yield* small.free
+        assert.deepStrictEqual(yield* payments(["facts", "--from", to], { env: {}, cwd }), known)
+        assert.match((yield* probe(to)).stderr, /[1-9]\d* of \d+ facts are certain/)
+      }
     }).pipe(Effect.scoped))
 
   it.live("stores facts in a destination, before and after an export, and payments facts accepts a changed one", () =>
