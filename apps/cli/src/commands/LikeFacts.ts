@@ -162,24 +162,21 @@ const counts: { readonly [answer: string]: Partial<Served> } = {
   "no integer": { faults: [{ fault: "envelope", member: "count" }] }
 }
 
+/** With `--live`, new records appear where the order says. Those of a list that is newest first can be misplaced. */
 const orders: { readonly [answer: string]: Partial<Served> } = {
   "createdAt, newest first": { order: "newest" },
   "createdAt, oldest first": { order: "oldest" },
-  "no date": { order: "shuffled" }
+  "no date": { order: "shuffled", misplaced: 0.5 }
 }
 
 const order: Repeat = (answer) => orders[answer.startsWith("not by ") ? "no date" : answer]
 
-/** With `--live`, new records appear where the order says, unless they are misplaced. */
-const places: Repeat = (answer, { answer: other }) => {
-  const { order: known } = orders[other("list-order") ?? other("order") ?? ""] ?? {}
-  if (known === undefined) {
-    return { order: answer === "first" ? "newest" : answer === "last" ? "oldest" : "shuffled" }
-  }
-  return answer === "first" ? undefined : { misplaced: answer === "last" ? 1 : 0.5 }
+const places: { readonly [answer: string]: Partial<Served> } = {
+  "first": { order: "newest" },
+  "last": { order: "oldest", misplaced: 1 },
+  "in several places": { order: "shuffled", misplaced: 0.5 }
 }
 
-/** The answer to a cursor that is refused with another limit is the first page, if invalid cursors give that. */
 const cursorLimits: { readonly [answer: string]: Behaviour } = {
   "a refusal": { cursorLimit: "refuse" },
   "the first page": { cursorLimit: "refuse", invalidCursor: "first page" },
@@ -259,9 +256,9 @@ export const repeatedOfList: { readonly [name: string]: Repeat } = {
   "limit-text": ofLimit(limitText),
   "default-limit": (answer) => /^\d+$/.test(answer) ? { behaviour: { defaultLimit: Number(answer) } } : undefined,
   "count": (answer) => counts[answer],
-  "list-order": order,
   "order": order,
-  "places": places,
+  "list-order": order,
+  "places": (answer) => places[answer],
   "end-of-list": choose("endCursor", { "a null cursor": "null", "an empty cursor": "empty", "no cursor": "absent" }),
   "same-cursor": ofCursor(choose("cursorUse", { refused: "once" })),
   "cursor-list": ofCursor(choose("invalidCursor", { "a refusal": "refuse", "the first page": "first page" })),

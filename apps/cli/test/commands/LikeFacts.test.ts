@@ -104,10 +104,12 @@ describe("a sandbox like the facts of another service", () => {
     ], { faults: [{ fault: "shortPage", records: 7, rate: 0.3, pages: "later", list: "invoices" }] }],
     ["a default limit", [known("default-limit", "37")], { assumedLimit: 37, behaviour: { defaultLimit: 37 } }],
     ["a bound of a default limit", [known("default-limit", "37 or more")], {}],
-    ["the order of the whole list", [known("order", "no date"), known("list-order", "createdAt, newest first")], {
-      order: "newest"
-    }],
-    ["where new records appear", [known("places", "last")], { order: "oldest" }],
+    ["the order of the whole list", [known("list-order", "createdAt, newest first")], { order: "newest" }],
+    ["an order that only the first records have", [
+      known("order", "createdAt, newest first"),
+      known("list-order", "not by createdAt")
+    ], { order: "newest", misplaced: 0.5 }],
+    ["where new records appear", [known("places", "first")], { order: "newest" }],
     ["new records at the end of a list that begins with the newest", [
       known("list-order", "createdAt, newest first"),
       known("places", "last")
