@@ -232,14 +232,17 @@ const absentValues = choose("absentValue", {
   "everything": "everything"
 })
 
-/** A filter that is ignored, or has another name, shows nothing about values. */
-const absentValue: Repeat = (answer, known, field) =>
-  known.answer(`filter-${field}`) === "other records too" || unknownFilters(known).includes(field)
-    ? undefined
-    : absentValues(answer)
-
 /** A status of records of the sandbox. */
 const hiddenStatus = { payoutRequests: "processing", payinSources: "pending", invoices: "pending" } as const
+
+const hidden = ({ list }: Known): Partial<Served> => ({ behaviour: { hiddenStatus: hiddenStatus[list.name] } })
+
+const absentValue: Repeat = (answer, known, field) => {
+  // A filter that is ignored, or has another name, shows nothing about values.
+  if (known.answer(`filter-${field}`) === "other records too" || unknownFilters(known).includes(field)) return undefined
+  // A service that ignores such a value also shows the records that it hides without a filter.
+  return answer === "other records" ? merged([absentValues("everything") ?? {}, hidden(known)]) : absentValues(answer)
+}
 
 /** By the name of the fact, or its beginning before the name of a field. */
 export const repeatedOfList: { readonly [name: string]: Repeat } = {
@@ -271,8 +274,7 @@ export const repeatedOfList: { readonly [name: string]: Repeat } = {
   "filter-": filter,
   "absent-": absentValue,
   "prefix-": choose("filterMatch", { "records that begin with it": "prefix" }),
-  "hidden-records": (answer, { list: { name } }) =>
-    answer === "yes" ? { behaviour: { hiddenStatus: hiddenStatus[name] } } : undefined
+  "hidden-records": (answer, known) => answer === "yes" ? hidden(known) : undefined
 }
 
 const errors = choose("errors", {

@@ -125,6 +125,9 @@ describe("a sandbox like the facts of another service", () => {
     ["an unknown name of the cursor", [known("next-page", "refused"), known("same-cursor", "refused")], {
       invoiceParameters: { cursor: "unknown-cursor" }
     }],
+    ["records that only a filter shows, also if it is ignored", [known("absent-contract", "other records")], {
+      behaviour: { absentValue: "everything", hiddenStatus: "pending" }
+    }],
     ["a count of what was not read yet", [known("count", "the page and what follows")], { count: "unread" }],
     ["no count", [known("count", "no integer")], {
       faults: [{ fault: "envelope", member: "count", list: "invoices" }]
