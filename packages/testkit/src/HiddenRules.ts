@@ -199,7 +199,7 @@ const oddTruth = (rules: Rules, { limits, name }: Lists.AnyList): Truth => {
       ? {}
       : { "end-of-list": [odd.endCursor === "empty" ? "an empty cursor" : "no cursor"] }),
     ...(odd.cursorUse === undefined ? {} : { "same-cursor": behaviour.invalidCursor === "refuse" ? ["refused"] : [] }),
-// The cursors that the fault issues are those of any key.
+    // The cursors that the fault issues are those of any key.
     ...(odd.shortPage === undefined
       ? {}
       : { "cursor-key": ["the next page", "the first page", "other records", "a refusal"] }),

@@ -121,8 +121,9 @@ const largeLimit = (name: string): Repeat =>
   })
 
 /** Pages of a service that hides records are short anyway. */
-const smallPages = (records: number | undefined, { answer }: Known): Partial<Served> | undefined => {
-  if (records === undefined || answer("hidden-records") === "yes") return undefined
+const smallPages = (records: number | undefined, { answer, answers }: Known): Partial<Served> | undefined => {
+  const isHiding = answer("hidden-records") === "yes" || answers("absent-").some(([, one]) => one === "other records")
+  if (records === undefined || isHiding) return undefined
   // The largest limit is another one.
   const isShort = answer("limit-101") === "refused" || answer("limit-1000") === "refused"
   return isShort

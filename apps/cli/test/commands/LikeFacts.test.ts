@@ -37,8 +37,20 @@ const draw = (run: number): SandboxOptions => {
   }
 }
 
-/** Which value a filter is tried with depends on the records, and so does whether others begin with it. */
-const sameAnswers: { readonly [answer: string]: string } = { "records that begin with it": "only matching records" }
+/**
+ * Two answers that are both right for one service, as in `HiddenRules.ts`: which of them is seen depends on the values of
+ * the first records, or on how many of them a service hides without a filter.
+ */
+const bothRight = [
+  { start: "filter-", answers: ["records that begin with it", "only matching records"] },
+  { start: "absent-", answers: ["other records", "everything"] }
+]
+
+const isSame = (name: string, one: string | undefined, other: string | undefined): boolean =>
+  one === other ||
+  bothRight.some(({ answers, start }) =>
+    name.startsWith(start) && answers.includes(one ?? "") && answers.includes(other ?? "")
+  )
 
 describe("a sandbox like the facts of another service", () => {
   it.live(`gives the same certain answers (PAYMENTS_SEED=${seed})`, () =>
@@ -50,13 +62,11 @@ describe("a sandbox like the facts of another service", () => {
         const { records, seed: ofRecords } = options
         const others = yield* factsOf({ records, seed: ofRecords, ...likeFacts(facts) })
         const pairs = facts.map((fact, index) => [fact, others[index] ?? fact] as const)
-        const found = pairs.flatMap(([{ answer = "", degree, list, name }, other]) => {
-          const isCertain = degree === "certain" && other.degree === "certain"
-          const otherAnswer = other.answer ?? ""
-          return isCertain && (sameAnswers[answer] ?? answer) !== (sameAnswers[otherAnswer] ?? otherAnswer)
-            ? [`${list} ${name}: ${answer}, then ${otherAnswer}`]
+        const found = pairs.flatMap(([{ answer, degree, list, name }, other]) =>
+          degree === "certain" && other.degree === "certain" && !isSame(name, answer, other.answer)
+            ? [`${list} ${name}: ${answer}, then ${other.answer}`]
             : []
-        })
+        )
         const of = `run ${run}: ${JSON.stringify(options)}`
         assert.deepStrictEqual(found, [], of)
         const lost = pairs.filter(([one, other]) => one.degree === "certain" && other.degree !== "certain")
