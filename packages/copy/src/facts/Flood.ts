@@ -49,6 +49,7 @@ export const makeFlood = (service: FloodService): SendFlood => {
   const { config, list, paces, take } = service
   const key = PaymentsConfig.keysOf(config)[list.baseAddress]
   const send = makeSend(service, key)
+  const pace = paces.of(list, key)
   return Effect.fnUntraced(function*({ mostRefused, perSecond, seconds }) {
     const start = yield* Monotonic.millis
     /** Done when no further request is sent, with the problem if there is one. */
@@ -62,7 +63,11 @@ export const makeFlood = (service: FloodService): SendFlood => {
       const sentAt = (yield* Monotonic.millis) - start
       const answer = yield* send
       sent.push({ ...answer, sentAt, answeredAt: (yield* Monotonic.millis) - start })
-      if (sent.filter(({ isRefused }) => isRefused).length >= mostRefused) yield* Deferred.succeed(end, undefined)
+      if (!answer.isRefused) return
+      const refusals = sent.filter(({ isRefused }) => isRefused).length
+      if (refusals >= mostRefused) yield* Deferred.succeed(end, undefined)
+      // The other programs with the key wait from the first one on.
+      if (refusals === 1) yield* paces.onRateLimited(pace, answer.retryAfter)
     })
     yield* Effect.forEach(
       Array.from({ length: Math.ceil(perSecond * seconds) }, (_, index) => index * 1000 / perSecond),
@@ -72,7 +77,7 @@ export const makeFlood = (service: FloodService): SendFlood => {
     )
     yield* Deferred.succeed(end, undefined)
     const flood = floodOf(sent, perSecond)
-    if (flood.refused.length > 0) yield* paces.onRateLimited(paces.of(list, key), flood.retryAfter)
+    if (flood.refused.length > 0) yield* paces.onRateLimited(pace, flood.retryAfter)
     const problem = yield* Deferred.await(end)
     return problem === undefined ? flood : yield* problem
   })

@@ -174,17 +174,6 @@ describe("a probe", () => {
       } else assert.notDeepEqual(found, [["absent-contract", "certain", "everything"]])
     }).pipe(Effect.scoped, Effect.provide(platform)))
 
-  it.live.each([30, 300, 3000])(
-    "takes no change of a list for a record that a part lacks (speed %d)",
-    (speed) =>
-      Effect.gen(function*() {
-        const live = { speed, appearPerHour: 60, changePerHour: 3600, vanishPerHour: 60 }
-        const { facts } = yield* probeSandbox({ records: 180, live })
-        const { answer = "none" } = facts.find(({ name }) => name === "parts-settlementDate") ?? {}
-        assert.include(["none", "complete and disjoint"], answer)
-      }).pipe(Effect.scoped, Effect.provide(platform))
-  )
-
   it.live("does not say that a list obeys a limit that it does not reach", () =>
     Effect.gen(function*() {
       const probed = yield* probeSandbox({ records: 20 })
