@@ -59,7 +59,7 @@ type Rules = ReturnType<typeof draw> & { readonly odd: Partial<ReturnType<typeof
 
 const draw = (dice: Dice) => ({
   seed: dice.below(1_000_000),
-  records: dice.pick([150, 400, 1000]),
+  records: dice.pick([150, 400, 1003]),
   order: dice.pick(["newest", "oldest", "shuffled"] as const),
   count: dice.pick(["page", "total", "remaining"] as const),
   cursors: dice.pick(["keyset", "offset"] as const),
@@ -204,23 +204,11 @@ const oddTruth = (rules: Rules, { limits, name }: Lists.AnyList): Truth => {
       ? {}
       : { "cursor-key": ["the next page", "the first page", "other records", "a refusal"] }),
     ...(renamed === undefined ? {} : { [`name-${renamed}`]: [oddNames[renamed]] }),
-    ...(renamed === "limit"
-      ? {
-        "limit-1": ["more"],
-        "limit-100": ["fewer"],
-        "limit-0": ["another limit"],
-        "limit-negative": ["another limit"],
-        "limit-text": [isIgnored ? "another limit" : "refused"]
-      }
-      : {}),
+    // Before the name is known, the cursor has no effect.
     ...(renamed === "cursor"
       ? {
-        "next-page": [isIgnored ? "repeated records" : "refused"],
-        "same-cursor": [isIgnored ? "accepted" : "refused"],
-        "cursor-limit": [],
-        "cursor-filters": [],
-        "cursor-list": [isIgnored ? "the first page" : "a refusal"],
-        "cursor-key": []
+        "next-page": ["other records", isIgnored ? "repeated records" : "refused"],
+        "same-cursor": [odd.cursorUse === "once" ? "refused" : "accepted", isIgnored ? "accepted" : "refused"]
       }
       : {})
   }
@@ -229,7 +217,6 @@ const oddTruth = (rules: Rules, { limits, name }: Lists.AnyList): Truth => {
 /** Facts that rest on full pages, on a limit or on a cursor. */
 const restsOn = {
   fullPages: /^(limit-|default-limit|count|page-size|cursor-|next-page|order|name-limit)/,
-  cursor: /^(next-page|same-cursor|cursor-|count|page-size)/,
   nothing: /^(first-page|.*-key|unknown-path)$/
 }
 
@@ -242,19 +229,14 @@ const isShown = (rules: Rules, { name }: Lists.AnyList, fact: string, disturbanc
     return false
   }
   if (fact === "limit-1000" && largeLimitOf(rules) === "clamp" && records <= most) return false
-  if (most === 50 && ["limit-101", "limit-1000"].includes(fact)) return false
   if (odd.small?.name === name) return restsOn.nothing.test(fact)
   if ((odd.hasHidden === true || odd.shortPage !== undefined) && restsOn.fullPages.test(fact)) return false
   if (fact === "hidden-records") return false
   if (fact.startsWith("parts-")) {
-    return records < 200 && most !== 50 && disturbance !== "moving" && odd.shortPage === undefined &&
-      odd.renamed === undefined
+    return records < 200 && most !== 50 && disturbance !== "moving" && odd.shortPage === undefined
   }
   if (odd.dayFilter === "overlapping" && /^(filter|name)-settlementDate$/.test(fact)) return false
-  if (name !== "invoices" || odd.renamed === undefined) return true
-  return odd.renamed === "limit"
-    ? fact === "first-page" || fact === "name-limit"
-    : fact === "name-cursor" || !restsOn.cursor.test(fact)
+  return true
 }
 
 const pageTruth = ({ assumedLimit, behaviour, count, order }: Rules, { limits }: Lists.AnyList): Truth => {
@@ -327,16 +309,14 @@ const filterTruth = (rules: Rules, list: Lists.AnyList): Truth =>
 const dayTruth = ({ behaviour, odd, renamed }: Rules, { windowFilter }: Lists.AnyList): Truth => {
   if (windowFilter === undefined) return {}
   const parts = `parts-${windowFilter}`
-  if (renamed === windowFilter) {
-    return { [parts]: behaviour.unknownParameter === "refuse" ? [] : ["records of other dates"] }
-  }
+  const unnamed = renamed === windowFilter && behaviour.unknownParameter === "ignore" ? ["records of other dates"] : []
   // The next day may have no record.
   return odd.dayFilter === "overlapping"
     ? {
       [parts]: ["records of other dates"],
       [`filter-${windowFilter}`]: ["only matching records", "other records too"]
     }
-    : { [parts]: [odd.dayFilter === "partial" ? "records are missing" : "complete and disjoint"] }
+    : { [parts]: [odd.dayFilter === "partial" ? "records are missing" : "complete and disjoint", ...unnamed] }
 }
 
 const truthOfFilter = ({ behaviour, ignored, odd, renamed }: Rules, { name }: Lists.AnyList, field: string): Truth => {
@@ -345,13 +325,18 @@ const truthOfFilter = ({ behaviour, ignored, odd, renamed }: Rules, { name }: Li
   const absent = { nothing: "no record", everything: "everything", refuse: "a refusal" }[absentValue]
   // A service that ignores unknown values, or the filter, does not show which parameter means it.
   const showsName = isInvoice && absentValue !== "everything" && field !== ignored
-  if (isInvoice && renamed !== undefined && field === renamed) {
+  const isRenamed = isInvoice && renamed !== undefined && field === renamed
+  /** What the assumed name gives, before or without another one. */
+  const unnamed = {
+    filter: isRenamed && unknownParameter === "ignore" ? ["other records too"] : [],
+    absent: isRenamed ? [unknownParameter === "refuse" ? "a refusal" : "everything"] : [],
+    prefix: isRenamed ? [unknownParameter === "refuse" ? "a refusal" : "other records"] : []
+  }
+  if (isRenamed && !showsName) {
     return {
-      ...(unknownParameter === "refuse"
-        ? { [`absent-${field}`]: ["a refusal"] }
-        : { [`absent-${field}`]: ["everything"], [`filter-${field}`]: ["other records too"] }),
-      [`prefix-${field}`]: [unknownParameter === "refuse" ? "a refusal" : "other records"],
-      ...(showsName ? { [`name-${field}`]: [otherNames[renamed]] } : {})
+      [`absent-${field}`]: unnamed.absent,
+      ...(unnamed.filter.length === 0 ? {} : { [`filter-${field}`]: unnamed.filter }),
+      [`prefix-${field}`]: unnamed.prefix
     }
   }
   if (isInvoice && field === ignored) {
@@ -367,11 +352,19 @@ const truthOfFilter = ({ behaviour, ignored, odd, renamed }: Rules, { name }: Li
   }
   const exact = { nothing: "no record", everything: "other records", refuse: "a refusal" }[absentValue]
   return {
-    [`filter-${field}`]: ["only matching records", ...filterMatch === "prefix" ? ["records that begin with it"] : []],
+    [`filter-${field}`]: [
+      "only matching records",
+      ...filterMatch === "prefix" ? ["records that begin with it"] : [],
+      ...unnamed.filter
+    ],
     // With a filter, the service shows the records that it hides, too.
-    [`absent-${field}`]: [absent, ...odd.hasHidden === true && absent === "everything" ? ["other records"] : []],
-    ...(showsName ? { [`name-${field}`]: [field] } : {}),
-    [`prefix-${field}`]: [filterMatch === "prefix" ? "records that begin with it" : exact]
+    [`absent-${field}`]: [
+      absent,
+      ...odd.hasHidden === true && absent === "everything" ? ["other records"] : [],
+      ...unnamed.absent
+    ],
+    ...(showsName ? { [`name-${field}`]: [isRenamed ? otherNames[renamed] : field] } : {}),
+    [`prefix-${field}`]: [filterMatch === "prefix" ? "records that begin with it" : exact, ...unnamed.prefix]
   }
 }
 
@@ -387,7 +380,7 @@ const shapes = {
 const transportTruth = ({ aheadSeconds, behaviour, encoding, etag, hasLimitHeader, odd }: Rules): Truth => ({
   "unknown-path": [String(behaviour.unknownPath)],
   "error-key": [shapes[odd.hasHtml === true ? "html" : behaviour.errors]],
-  ...(behaviour.textLimit === "refuse" || odd.renamed === "limit" && behaviour.unknownParameter === "refuse"
+  ...(behaviour.textLimit === "refuse"
     ? { "error-parameter": [shapes[odd.hasHtml === true ? "html" : behaviour.errors]] }
     : {}),
   "limit-headers": [hasLimitHeader ? "x-ratelimit-limit" : "none"],

@@ -111,6 +111,9 @@ const treatmentOf = ({ limit, valid, ...stated }: {
     // If the valid limit is refused as well, a refusal shows nothing about limits.
     const page = yield* pageOf(ask, { limit: String(valid) })
     if (itemsOf(page).length === 0) return yield* notObserved("the list is empty")
+    if (limit > valid && !isFollowed(page) && itemsOf(page).length < 2) {
+      return yield* notObserved("the list has one record")
+    }
     const answer = yield* pageOrRefusal(ask.get({ limit: String(limit) }))
     if (answer.page === undefined) return observed("refused", `status ${answer.status}`)
     if (itemsOf(answer).length > 0) yield* requireLimit(ask)

@@ -83,7 +83,8 @@ const filterFields = [...new Set(Lists.all.flatMap(({ filters }) => Object.keys(
 describe("a probe", () => {
   it.live.each<readonly [Parameters<typeof Sandbox.layer>[0], name: string, answer: string]>([
     [{ count: "page" }, "count", "the page"],
-    [{ count: "total" }, "count", "the list"],
+    [{ count: "total", records: 1003 }, "count", "the list"],
+    [{ count: "total", records: 400 }, "count", "the list"],
     [{ count: "remaining" }, "count", "what follows the page"],
     [{ order: "newest" }, "order", "createdAt, newest first"],
     [{ order: "oldest" }, "order", "createdAt, oldest first"],
@@ -142,7 +143,8 @@ describe("a probe", () => {
       { records: 150, invoiceParameters: { settlementDate: "day" }, behaviour: { unknownParameter: "refuse" } },
       "parts-settlementDate"
     ],
-    [{ invoiceParameters: { limit: "pageSize" }, behaviour: { unknownParameter: "refuse" } }, "configured-key"],
+    [{ count: "total", records: 1000 }, "count"],
+    [{ invoiceParameters: { limit: "entries" }, behaviour: { unknownParameter: "refuse" } }, "configured-key"],
     [{ records: { payoutRequests: 400, payinSources: 400, invoices: 0 } }, "cursor-list"]
   ])("of a service with %j does not guess %s", ([options, name]) =>
     Effect.gen(function*() {
