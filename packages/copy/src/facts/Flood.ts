@@ -94,13 +94,17 @@ const floodOf = (sent: ReadonlyArray<Sent>, perSecond: number): Flood => {
   return {
     accepted: sent.filter(({ isRefused }) => !isRefused).map(({ sentAt }) => sentAt),
     refused: refused.map(({ sentAt }) => sentAt),
-    isReached: spans.every((span) => span <= longest),
+    isReached: spans.every((span) => span <= longest) &&
+      gaps.every((gap) => gap <= 2000 / perSecond + unevenMs),
     isEven: gaps.every((gap) => gap >= 500 / perSecond - timerMs),
     retryAfter: waits.length === 0 ? undefined : waits.reduce(Duration.max)
   }
 }
 
-/** A flood may take a tenth longer than planned, and its first answer may be this much faster than its last. */
+/**
+ * A flood may take a tenth longer than planned, its first answer may be this much faster than its last, and it may pause for as
+ * long.
+ */
 const slowest = 1.1
 const unevenMs = 250
 
