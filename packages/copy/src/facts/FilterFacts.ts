@@ -56,12 +56,15 @@ const inTheMiddle = (dates: ReadonlyArray<unknown>): ReadonlyArray<unknown> => {
 }
 
 /** Whether the filter of a field selects records. Shares the request of the fact about it. */
-export const selects = (ask: Ask, field: string): Effect.Effect<boolean> =>
+const selects = (ask: Ask, field: string): Effect.Effect<boolean> =>
   Effect.gen(function*() {
     const value = yield* valueOf(ask, field)
-    const found = itemsOf(yield* pageOf(ask, { [field]: value, limit: "100" }))
-    return found.length > 0 && found.every((item) => String(fieldOf(item, field)).startsWith(value))
+    return hasOnly(yield* pageOf(ask, { [field]: value, limit: "100" }), field, value)
   }).pipe(Effect.orElseSucceed(() => false))
+
+/** Whether all records of a filtered page have the value, or begin with it. */
+export const hasOnly = (answer: Answer, field: string, value: string): boolean =>
+  itemsOf(answer).length > 0 && itemsOf(answer).every((item) => String(fieldOf(item, field)).startsWith(value))
 
 /** Returns records of the first 100 that the list had before and after an answer, so that it also had them in between. */
 const stayedDuring = Effect.fnUntraced(function*(ask: Ask, answer: Answer) {

@@ -20,7 +20,7 @@ import {
   requirePage
 } from "./Ask.ts"
 import { type Fact, observed } from "./Fact.ts"
-import { selects, textFields, valueOf } from "./FilterFacts.ts"
+import { hasOnly, textFields, valueOf } from "./FilterFacts.ts"
 import { areFirst, areSame, largest, leadsOn, observeTwice, sizeOf } from "./Movement.ts"
 import { endOfList, sameCursor } from "./PageFacts.ts"
 
@@ -123,6 +123,7 @@ const cursorFilters: Fact = {
         const answer = yield* pageOrRefusal(ask[by]({ limit: "2", cursor, [field]: value }))
         // A service may refuse or ignore the value once the last record with it is gone.
         const filtered = yield* requirePage(ask.getAfter(answer, { [field]: value, limit: "100" }))
+        if (!hasOnly(filtered, field, value)) return yield* notObserved("the filter does not select")
         const before = idsOf(ask.last(largest, answer) ?? answer)
         const hadValue = itemsOf(filtered).filter((item) => fieldOf(item, field) === value)
         if (!hadValue.some((item) => before.includes(fieldOf(item, "id")))) return undefined
@@ -296,12 +297,10 @@ const otherFilter = Effect.fnUntraced(function*(ask: Ask, by: By) {
   const start = itemsOf(by === "get" ? first : ask.last(largest) ?? first).slice(0, 4)
   for (const field of textFields(ask)) {
     const value = yield* Effect.option(valueOf(ask, field, by))
-    if (
-      Option.isSome(value) && (yield* selects(ask, field)) &&
-      !start.some((item) => fieldOf(item, field) === value.value)
-    ) {
-      return [field, value.value] as const
-    }
+    if (Option.isNone(value)) continue
+    const known = ask.last({ [field]: value.value, limit: "100" })
+    const isIgnored = known !== undefined && !hasOnly(known, field, value.value)
+    if (!isIgnored && !start.some((item) => fieldOf(item, field) === value.value)) return [field, value.value] as const
   }
   return yield* notObserved("no filter that selects has a value that is missing on the first two pages")
 })

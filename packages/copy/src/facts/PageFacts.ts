@@ -168,10 +168,12 @@ const defaultSize = (documented: number | undefined): Fact => ({
     const again = other.page === undefined ? yield* requirePage(ask.getAfter(answer, {})) : other
     const isShort = isFollowed(answer) && isFollowed(again) && itemsOf(again).length !== length
     if (isShort || !(yield* hasFullPages(ask))) return yield* notObserved(shortPages)
-    if (yield* hasMore(ask, answer, undefined)) {
+    const isLonger = isFollowed(answer) && itemsOf(yield* pageOf(ask, largest)).length > length
+    if (isLonger || (yield* hasMore(ask, answer, undefined))) {
       yield* requireLimit(ask)
-      if (length === documented) return observed(String(length), records(length))
-      // With the same limit, a page that is short by chance has another number of records.
+      const whole = yield* pageOf(ask, largest)
+      if (length === documented || isFollowed(whole)) return observed(String(length), records(length))
+      // No full page is known. With the same limit, a page that is short by chance has another number of records.
       const limited = itemsOf(yield* pageOf(ask, { limit: String(length) })).length
       return limited >= length ? observed(String(length), records(length)) : yield* notObserved(shortPages)
     }

@@ -7,7 +7,15 @@ import { DateTime, Duration, Effect, type FileSystem, type Path, type Redacted, 
 import { HttpClient } from "effect/http"
 import { type Acceptance, add, type Evidence, isContradicted, judge, type Judgement } from "../port/Judgement.ts"
 import type { SinkError } from "../port/Sink.ts"
-import { type Ask, type HttpVersionOf, makeAsk, mustWait, type NotObserved, notObserved } from "./Ask.ts"
+import {
+  type Ask,
+  type AskOptions,
+  type HttpVersionOf,
+  makeAsk,
+  mustWait,
+  type NotObserved,
+  notObserved
+} from "./Ask.ts"
 import { exportFacts } from "./ExportFacts.ts"
 import type { Fact, Phase } from "./Fact.ts"
 import { evidenceIn, type Evidences, type FactsFileError } from "./FactsFile.ts"
@@ -131,19 +139,15 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
     yield* onObserved(knownFacts(facts))
     return false
   })
-  const sizes = Lists.all.map(() => new Map<string, Set<number>>())
-  const names = Lists.all.map((list) => namesIn(facts, list))
   // Observe every fact once before any fact a second time, so that the observations of a fact lie apart.
   const shared = { ...options, client, config, paces, pause, take, throttled: { count: 0 } }
+  const makeAsks = asksWith(shared, facts)
   const asksOf: Array<ReadonlyArray<Ask>> = []
   for (const [round, { phase, sharesWith = round }] of rounds.entries()) {
     const now = yield* DateTime.now
     const isFirst = rounds.findIndex((one) => one.phase === phase) === round
     // The facts of one round share their requests.
-    const asks = asksOf[sharesWith] ??
-      Lists.all.map((list, index) =>
-        makeAsk({ ...shared, list, sizes: sizes[index] ?? new Map(), names: names[index] ?? new Map() })
-      )
+    const asks = asksOf[sharesWith] ?? makeAsks()
     asksOf.push(asks)
     for (const group of groupsOf({ asks, facts, costs, phase, now: isFirst ? now : undefined })) {
       const waiting = yield* Effect.filter(
@@ -157,6 +161,12 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
   }
   return { facts: knownFacts(facts), requests: yield* Ref.get(spent), costs }
 }, Effect.scoped)
+
+/** Returns a function that makes a client for each list. Those of one list know the sizes and names that it has shown. */
+const asksWith = (shared: Omit<AskOptions, "list" | "sizes" | "names">, facts: Evidences) => {
+  const known = Lists.all.map((list) => ({ list, sizes: new Map<string, Set<number>>(), names: namesIn(facts, list) }))
+  return (): ReadonlyArray<Ask> => known.map((one) => makeAsk({ ...shared, ...one }))
+}
 
 /** Keeps why facts were not observed. The same reason twice in a row will not change in this run. */
 const makeProblems = () => {
