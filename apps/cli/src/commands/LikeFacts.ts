@@ -268,6 +268,7 @@ export const repeatedOfList: { readonly [name: string]: Repeat } = {
   "cursor-list": ofCursor(choose("invalidCursor", { "a refusal": "refuse", "the first page": "first page" })),
   "cursor-limit": ofCursor((answer) => behaving(cursorLimits[answer])),
   "cursor-filters": ofCursor((answer) => behaving(cursorFilters[answer])),
+  "cursor-key": ofCursor(choose("cursorKey", { "a refusal": "refuse", "the next page": "obey" })),
   "cursor-life": cursorLife,
   "unknown-parameter": unknownParameter,
   "none-key": choose("missingKey", { 401: 401, 403: 403 }),
@@ -275,6 +276,7 @@ export const repeatedOfList: { readonly [name: string]: Repeat } = {
   "filter-": filter,
   "absent-": absentValue,
   "prefix-": choose("filterMatch", { "records that begin with it": "prefix" }),
+  "parts-": choose("dayFilter", { "records are missing": "partial", "records of other dates": "overlapping" }),
   "hidden-records": (answer, known) => answer === "yes" ? hidden(known) : undefined
 }
 

@@ -3,7 +3,7 @@
  * each observation before it sends the next request.
  */
 import { Lists, makePaces, type PaymentsConfig } from "@payments/core"
-import { DateTime, Duration, Effect, type FileSystem, type Path, type Redacted, Ref } from "effect"
+import { DateTime, Duration, Effect, type FileSystem, type Path, type Redacted } from "effect"
 import { HttpClient } from "effect/http"
 import { type Acceptance, add, type Evidence, isContradicted, judge, type Judgement } from "../port/Judgement.ts"
 import type { SinkError } from "../port/Sink.ts"
@@ -69,6 +69,9 @@ interface Round {
   readonly sharesWith?: number
 }
 
+/** The first rounds leave so many requests for two observations of the facts about keys. */
+const keyRequests = 4 * Lists.all.length
+
 /** The rounds of a run. A round observes each fact of its phase that is not certain. */
 const rounds: ReadonlyArray<Round> = [
   {},
@@ -99,13 +102,8 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
   const paces = yield* makePaces(config)
   const store = yield* openFacts(to, config)
   let facts = yield* store.read
-  const spent = yield* Ref.make(0)
   const problems = makeProblems()
-  let mustStop = false
-  const take = Effect.flatMap(
-    Ref.modify(spent, (requests) => mustStop ? [false, requests] : [requests < budget, Math.min(requests + 1, budget)]),
-    (isLeft) => isLeft ? Effect.void : Effect.fail(notObserved(noneLeft))
-  )
+  const requests = makeBudget(budget)
   const costs = new Map<string, number>()
   /** Observes a fact. Returns whether it waits for a later answer, which other facts may need too. */
   const observe = Effect.fnUntraced(function*({ fact }: Subject, ask: Ask) {
@@ -113,12 +111,12 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
     const { label } = ask.list
     const name = `${label} ${fact.name}`
     if (problems.isLasting(name)) return false
-    const spentBefore = yield* Ref.get(spent)
+    const spentBefore = requests.spent()
     let isWaiting = false
     const change = yield* fact.observe(ask).pipe(
       Effect.match({
         onFailure: (failure): ((evidence: Evidence) => Evidence) | undefined => {
-          mustStop ||= failure.mustStop === true
+          if (failure.mustStop === true) requests.stop()
           const { reason } = failure
           isWaiting = reason === mustWait
           if (isWaiting || reason === noneLeft) return undefined
@@ -130,7 +128,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
       })
     )
     const isFirst = ask.ifUnclear === "wait"
-    costs.set(name, (isFirst ? 0 : costs.get(name) ?? 0) + (yield* Ref.get(spent)) - spentBefore)
+    costs.set(name, (isFirst ? 0 : costs.get(name) ?? 0) + requests.spent() - spentBefore)
     // Without further requests, some facts can still be observed from the answers to those before.
     if (change === undefined) return isWaiting
     const changed = (evidence: (name: string) => Evidence) => new Map([[fact.name, change(evidence(fact.name))]])
@@ -140,11 +138,12 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
     return false
   })
   // Observe every fact once before any fact a second time, so that the observations of a fact lie apart.
-  const shared = { ...options, client, config, paces, pause, take, throttled: { count: 0 } }
+  const shared = { ...options, client, config, paces, pause, take: requests.take, throttled: { count: 0 } }
   const makeAsks = asksWith(shared, facts)
   const asksOf: Array<ReadonlyArray<Ask>> = []
   for (const [round, { phase, sharesWith = round }] of rounds.entries()) {
     const now = yield* DateTime.now
+    if (phase !== undefined) requests.release()
     const isFirst = rounds.findIndex((one) => one.phase === phase) === round
     // The facts of one round share their requests.
     const asks = asksOf[sharesWith] ?? makeAsks()
@@ -159,13 +158,28 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
       for (const subject of waiting) yield* observe(subject, { ...subject.ask, ifUnclear, other: subject.other })
     }
   }
-  return { facts: knownFacts(facts), requests: yield* Ref.get(spent), costs }
+  return { facts: knownFacts(facts), requests: requests.spent(), costs }
 }, Effect.scoped)
 
 /** Returns a function that makes a client for each list. Those of one list know the sizes and names that it has shown. */
 const asksWith = (shared: Omit<AskOptions, "list" | "sizes" | "names">, facts: Evidences) => {
   const known = Lists.all.map((list) => ({ list, sizes: new Map<string, Set<number>>(), names: namesIn(facts, list) }))
   return (): ReadonlyArray<Ask> => known.map((one) => makeAsk({ ...shared, ...one }))
+}
+
+/** Counts requests. Some are reserved until they are released. */
+const makeBudget = (budget: number) => {
+  let [spent, reserved, isStopped] = [0, Math.min(keyRequests, Math.floor(budget / 10)), false]
+  return {
+    spent: () => spent,
+    stop: () => void (isStopped = true),
+    release: () => void (reserved = 0),
+    take: Effect.suspend(() => {
+      if (isStopped || spent >= budget - reserved) return Effect.fail(notObserved(noneLeft))
+      spent++
+      return Effect.void
+    })
+  }
 }
 
 /** Keeps why facts were not observed. The same reason twice in a row will not change in this run. */

@@ -2,7 +2,7 @@
  * The client of a service: requests a page, and retries according to the retry policy. All listings share the client's
  * pace, retry budget, keys and secrets.
  */
-import { Duration, Effect, Record, Redacted, Result, Semaphore } from "effect"
+import { DateTime, Duration, Effect, Record, Redacted, Result, Semaphore } from "effect"
 import { type Deadlines, PaymentsConfig } from "../config/PaymentsConfig.ts"
 import { makeTimeLimit } from "../http/Deadline.ts"
 import type { PageRequest, RawAnswer, SendRequest } from "../http/PageRequest.ts"
@@ -11,6 +11,8 @@ import * as Lists from "../model/Lists.ts"
 import * as Monotonic from "../model/Monotonic.ts"
 import { PaymentsError, type Reason, Unauthorized } from "../model/PaymentsError.ts"
 import * as Position from "../model/Position.ts"
+import { makeLimitReset, msUntil } from "../pace/LimitHeaders.ts"
+import type { Pace } from "../pace/Pace.ts"
 import * as Retry from "../pace/Retry.ts"
 import { describeBody, type Envelope, openEnvelope, reasonOfStatus, requestIdOf } from "../page/PageDecoder.ts"
 import { makeSecrets, type Secrets } from "../page/SafeText.ts"
@@ -45,6 +47,7 @@ export interface Client {
 export const makeClient = (config: PaymentsConfig["Service"], send: SendRequest, paces: Paces): Client => {
   const secrets = makeSecrets(Object.values(PaymentsConfig.keysOf(config)).map(Redacted.value))
   const keys = makeKeys(config, secrets)
+  const keepLimit = makeKeepLimit(config, paces)
 
   const instrumented = Lists.map((list) =>
     instrument(
@@ -70,7 +73,10 @@ export const makeClient = (config: PaymentsConfig["Service"], send: SendRequest,
       )
       return instrumented[request.list.name](count.made++, sent)
     })
-    return Effect.map(Effect.andThen(pace.acquire, sending), (arrived) => ({ ...arrived, key }))
+    return Effect.flatMap(Effect.andThen(pace.acquire, sending), (arrived) => {
+      const fetched = Effect.succeed({ ...arrived, key })
+      return Effect.andThen(keepLimit(pace, arrived.answer), fetched)
+    })
   }
 
   /**
@@ -129,6 +135,20 @@ const withRetries = (
           })
         )
     })
+}
+
+/** Returns a function that makes a pace slower if an answer says that no request is left: the next one would get 429. */
+const makeKeepLimit = ({ retry: { longestRetryAfter } }: PaymentsConfig["Service"], { onRateLimited }: Paces) => {
+  const resetIn = makeLimitReset()
+  return (pace: Pace, { headers }: RawAnswer): Effect.Effect<void> => {
+    const reset = resetIn(headers)
+    return reset === undefined ? Effect.void : Effect.flatMap(DateTime.now, (now) => {
+      const wait = msUntil(reset, DateTime.toEpochMillis(now))
+      return wait > 0 && wait <= Duration.toMillis(longestRetryAfter)
+        ? onRateLimited(pace, Duration.millis(wait))
+        : Effect.void
+    })
+  }
 }
 
 /** Keeps the current key of each base address. */

@@ -67,7 +67,8 @@ export const replyFaults = {
   }),
   rateLimit: fault("rateLimit", "429 with Retry-After if a key sends too many requests.", {
     perSecond: described(Schema.Finite.check(Schema.isGreaterThan(0)), "requests per second and key"),
-    burst: optional(Count, "requests that are allowed at once before the rate applies; default 1")
+    burst: optional(Count, "requests that are allowed at once before the rate applies; default 1"),
+    headers: optional(Schema.Boolean, "RateLimit-Remaining and RateLimit-Reset in each answer")
   }),
   reset: fault("reset", "The connection is reset before an answer.", {}),
   close: fault("close", "The connection is closed before an answer.", {}),

@@ -16,13 +16,18 @@ export const replyBehaviours: Behaviours<keyof typeof replyFaults, () => Reply, 
     const header = retryAfterDate === undefined ? retryAfter : new Date(now + retryAfterDate * 1000).toUTCString()
     return header === undefined ? reply : withHeader(reply, "retry-after", String(header))
   },
-  rateLimit: ({ burst = 1, perSecond }, { buckets, key, now }) => (answer) => {
+  rateLimit: ({ burst = 1, headers = false, perSecond }, { buckets, key, now }) => (answer) => {
     const owner = hash32(key)
     const bucket = buckets.get(owner) ?? { tokens: burst, at: now }
     const tokens = Math.min(burst, bucket.tokens + (now - bucket.at) / 1000 * perSecond)
-    buckets.set(owner, { tokens: tokens >= 1 ? tokens - 1 : tokens, at: now })
-    if (tokens >= 1) return answer()
-    return withHeader(errorBody("code", 429, ""), "retry-after", String(Math.ceil((1 - tokens) / perSecond)))
+    const left = tokens >= 1 ? tokens - 1 : tokens
+    buckets.set(owner, { tokens: left, at: now })
+    const reset = String(Math.ceil(Math.max(0, 1 - left) / perSecond))
+    const named = (reply: Reply): Reply =>
+      headers
+        ? withHeader(withHeader(reply, "ratelimit-remaining", String(Math.floor(left))), "ratelimit-reset", reset)
+        : reply
+    return named(tokens >= 1 ? answer() : withHeader(errorBody("code", 429, ""), "retry-after", reset))
   },
   reset: () => (answer) => ({ ...answer(), truncation: { after: "nothing", connection: "reset" } }),
   close: () => (answer) => ({ ...answer(), truncation: { after: "nothing", connection: "closed" } }),
