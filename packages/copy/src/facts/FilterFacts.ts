@@ -6,6 +6,7 @@ import {
   type Ask,
   type By,
   fieldOf,
+  fieldsOf,
   idsOf,
   isFollowed,
   itemsOf,
@@ -34,15 +35,10 @@ export const valueOf = Effect.fnUntraced(function*(ask: Ask, field: string, by: 
   const first = yield* pageOf(ask, largest)
   const values = itemsOf(by === "get" ? first : ask.last(largest) ?? first).map((item) => fieldOf(item, field))
   const filled = values.filter((text) => typeof text === "string" && text !== "")
-  const texts = filterOf(ask, field)?.type === "text" ? filled : inTheMiddle(filled)
+  const middle = filterOf(ask, field)?.type === "text" ? [] : inTheMiddle(filled)
+  const texts = middle.length === 0 ? filled : middle
   const value = texts.find((text) => !values.slice(0, 4).includes(text)) ?? texts[0]
-  if (typeof value !== "string") {
-    return yield* notObserved(
-      filled.length === 0
-        ? `no record of the first page has a ${field}`
-        : `the first page has fewer than three values of ${field}`
-    )
-  }
+  if (typeof value !== "string") return yield* notObserved(`no record of the first page has a ${field}`)
   if (values.every((text) => text === value)) {
     return yield* notObserved(`all records of the first page have the same ${field}`)
   }
@@ -53,6 +49,16 @@ export const valueOf = Effect.fnUntraced(function*(ask: Ask, field: string, by: 
 const inTheMiddle = (dates: ReadonlyArray<unknown>): ReadonlyArray<unknown> => {
   const sorted = dates.toSorted()
   return dates.filter((date) => date !== sorted.at(0) && date !== sorted.at(-1))
+}
+
+/**
+ * Returns the last date of the first page if the given one is the first, and the other way round: to one of them, a filter that
+ * selects all dates up to one, or from one on, gives both. Undefined if the given date is in the middle, or is no date.
+ */
+const otherEnd = (ask: Ask, field: string, value: string, page: Answer): string | undefined => {
+  const dates = filterOf(ask, field)?.type === "text" ? [] : fieldsOf(page, field).toSorted()
+  const [first, last] = [dates.at(0), dates.at(-1)]
+  return value === first ? last : value === last ? first : undefined
 }
 
 /** Whether the filter of a field selects records. Shares the request of the fact about it. */
@@ -102,7 +108,14 @@ const filtering = (section: string, field: string, filter: Lists.Filter): Fact =
         if (matching > 0 && matching === filtered.length) {
           // In a list of few records, the others may have vanished in between.
           const hasOthers = yield* stayed(ask, answer, (item) => !Lists.matches(filter, fieldOf(item, field), value))
-          return hasOthers ? observed("only matching records", records(matching)) : undefined
+          if (!hasOthers) return undefined
+          const other = otherEnd(ask, field, value, ask.last(largest, answer) ?? answer)
+          if (other === undefined || other === value) return observed("only matching records", records(matching))
+          const atOtherEnd = itemsOf(yield* pageOf(ask, { [field]: other, limit: "100" }, by))
+          if (atOtherEnd.length === 0) return undefined
+          return atOtherEnd.every((item) => Lists.matches(filter, fieldOf(item, field), other))
+            ? observed("only matching records", records(matching))
+            : observed("other records too", "records of other dates")
         }
         // A service that ignores unknown values answers with everything once the last record with the value is gone.
         if (!(yield* isStill(ask, answer, field, value))) return undefined

@@ -18,7 +18,7 @@ import {
 } from "./Ask.ts"
 import { type Fact, observed, records, type Rule, rule } from "./Fact.ts"
 import { textFields, valueOf } from "./FilterFacts.ts"
-import { areFirst, areSame, largest, lastOf, leadsOn, observeTwice } from "./Movement.ts"
+import { areFirst, areSame, largest, lastOf, leadsOn, listChanged, observeTwice } from "./Movement.ts"
 
 /** Facts about the pages of a list. */
 export const pageFacts = ({ limits }: Lists.AnyList): ReadonlyArray<Fact> => [
@@ -120,7 +120,14 @@ const treatmentOf = ({ limit, valid, ...stated }: {
     if (limit > valid && !isFollowed(page)) return yield* notObserved(`the list has one page of ${valid}`)
     const { length } = itemsOf(answer)
     if (length < valid && !(yield* hasFullPages(ask))) return yield* notObserved(shortPages)
-    if (limit < valid) return observed(length === 0 ? "obeyed" : "another limit", records(length))
+    if (limit < valid && length > 0) return observed("another limit", records(length))
+    if (limit < valid) {
+      // A record that is hidden, or has appeared, could have been the only one of a page of 1.
+      const [before, after] = [ask.last({ limit: "1" }, answer) ?? page, yield* ask.getAfter(answer, { limit: "1" })]
+      return areSame(idsOf(before), idsOf(after))
+        ? observed("obeyed", records(length))
+        : yield* notObserved(listChanged)
+    }
     if (length === limit) return observed("obeyed", records(length))
     if (!(yield* hasMore(ask, answer, String(limit)))) {
       return yield* notObserved(`the list ends before ${limit} records`)
