@@ -229,6 +229,7 @@ const isShown = (rules: Rules, { name }: Lists.AnyList, fact: string, disturbanc
     return false
   }
   if (fact === "limit-1000" && largeLimitOf(rules) === "clamp" && records <= most) return false
+  if (most === 50 && ["limit-101", "limit-1000"].includes(fact)) return false
   if (odd.small?.name === name) return restsOn.nothing.test(fact)
   if ((odd.hasHidden === true || odd.shortPage !== undefined) && restsOn.fullPages.test(fact)) return false
   if (fact === "hidden-records") return false

@@ -92,7 +92,8 @@ export const requireLimit = Effect.fnUntraced(function*(ask: Ask) {
 /** Whether records follow a page that has fewer than its limit. The last page may have a cursor, too. */
 const hasMore = Effect.fnUntraced(function*(ask: Ask, answer: Answer, limit: string | undefined) {
   if (!isFollowed(answer)) return false
-  if (limit !== undefined && itemsOf(answer).length >= Number(limit)) return true
+  // What follows a full page of 100 is shared by other facts.
+  if (limit !== undefined && limit !== largest.limit && itemsOf(answer).length >= Number(limit)) return true
   const given = limit === undefined ? {} : { limit }
   return itemsOf(yield* pageOf(ask, { ...given, cursor: String(cursorOf(answer)) })).length > 0
 })
@@ -129,15 +130,15 @@ const treatmentOf = ({ limit, valid, ...stated }: {
         : yield* notObserved(listChanged)
     }
     if (length === limit) return observed("obeyed", records(length))
-    if (!(yield* hasMore(ask, answer, String(limit)))) {
-      return yield* notObserved(`the list ends before ${limit} records`)
-    }
-    // The largest limit may be smaller than the valid one.
-    if (itemsOf(page).length < valid) {
-      return length === itemsOf(page).length
-        ? observed("another limit", records(length))
-        : yield* notObserved(`a page of ${valid} has fewer records`)
-    }
+    // What follows the page of the valid limit is shared by other facts.
+    const isAsLong = length === itemsOf(page).length
+    const next = isAsLong ? { limit: String(valid), cursor: String(cursorOf(page)) } : undefined
+    const continues = next === undefined
+      ? yield* hasMore(ask, answer, String(limit))
+      : itemsOf(yield* pageOf(ask, next)).length > 0
+    if (!continues) return yield* notObserved(`the list ends before ${limit} records`)
+    // The largest limit may be smaller than the valid one, or both pages are short.
+    if (itemsOf(page).length < valid) return yield* notObserved(`a page of ${valid} has fewer records`)
     // Fewer than the valid limit gives are a short page, unless the service treats the limit as none.
     return length >= valid || length === itemsOf(yield* pageOf(ask, {})).length
       ? observed("another limit", records(length))
