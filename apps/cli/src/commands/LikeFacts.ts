@@ -223,6 +223,10 @@ const unknownParameter: Repeat = (answer, known) =>
 
 const filter: Repeat = (answer, known, field) => {
   if (answer === "records that begin with it") return { behaviour: { filterMatch: "prefix" } }
+  // A filter that gives no record for a value that none has is not ignored: it gives other dates, too.
+  if (answer === "other records too" && known.answer(`absent-${field}`) === "no record") {
+    return { behaviour: { dayFilter: "overlapping" } }
+  }
   const hasOtherName = known.answer(`name-${field}`) !== undefined || unknownFilters(known).includes(field)
   return answer === "other records too" && !hasOtherName ? { faults: [{ fault: "ignoreFilter", field }] } : undefined
 }

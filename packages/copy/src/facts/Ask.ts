@@ -416,14 +416,14 @@ const membersIn = (body: Answer["page"]): ReadonlyArray<string> =>
     return isJsonObject(inner) ? Object.keys(inner).map((member) => `${name}.${member}`) : [name]
   }).filter((path) => path.split(".").every((name) => memberName.test(name))).slice(0, mostMembers)
 
-/** Statuses that say nothing about the parameters of a request: the service may have locked the key out, or been slow. */
-const aboutSomethingElse = new Set([401, 403, 408, 425])
+/** The statuses that are about the parameters of a request. Others are about the key, a quota, or the service. */
+const aboutParameters = new Set([400, 404, 405, 406, 409, 410, 413, 414, 416, 422])
 
 /** Fails unless the service has answered with a page, or has refused the parameters. Then `page` is undefined. */
 export const pageOrRefusal = (answer: Effect.Effect<Answer, NotObserved>): Effect.Effect<Answer, NotObserved> =>
   Effect.filterOrFail(
     answer,
-    ({ page, status }) => page !== undefined || status >= 400 && !aboutSomethingElse.has(status),
+    ({ page, status }) => page !== undefined || aboutParameters.has(status),
     ({ status }) =>
       new NotObserved({ reason: status < 300 ? "the answer is no page" : `the service answered ${status}` })
   )
@@ -446,10 +446,7 @@ export const cursorOf = ({ headers, layout, page }: Answer): unknown =>
   page === undefined ? undefined : Lists.cursorOf(layout, page, headers)
 
 /** Whether another page follows. Empty text, or nothing instead of a cursor, may be the end of the list. */
-export const isFollowed = (answer: Answer): boolean => {
-  const cursor = cursorOf(answer)
-  return typeof cursor === "string" && cursor !== ""
-}
+export const isFollowed = (answer: Answer): boolean => ![undefined, null, ""].includes(cursorOf(answer) as null) // any value
 
 /** Returns the ids, and the whole record for one without an id. */
 export const idsOf = (answer: Answer): ReadonlyArray<unknown> =>

@@ -37,7 +37,8 @@ export const valueOf = Effect.fnUntraced(function*(ask: Ask, field: string, by: 
   const filled = values.filter((text) => typeof text === "string" && text !== "")
   const middle = filterOf(ask, field)?.type === "text" ? [] : inTheMiddle(filled)
   const texts = middle.length === 0 ? filled : middle
-  const value = texts.find((text) => !values.slice(0, 4).includes(text)) ?? texts[0]
+  // Filters may know the newest records later. They are first in most lists that are not sorted by age.
+  const value = texts.findLast((text) => !values.slice(0, 4).includes(text)) ?? texts[0]
   if (typeof value !== "string") return yield* notObserved(`no record of the first page has a ${field}`)
   if (values.every((text) => text === value)) {
     return yield* notObserved(`all records of the first page have the same ${field}`)
@@ -132,6 +133,10 @@ const filtering = (section: string, field: string, filter: Lists.Filter): Fact =
 
 const emptyPage = "a page without records has a cursor"
 
+/** Fails if the service refuses a value that records have: then it does not know the parameter. Shares that request. */
+const requireAccepted = (ask: Ask, field: string) =>
+  Effect.flatMap(valueOf(ask, field), (value) => pageOf(ask, { [field]: value, limit: "100" }))
+
 /** The worst trap: a service that ignores a value it does not know answers with everything. */
 const absentValue = (section: string, field: string): Fact => ({
   name: `absent-${field}`,
@@ -145,7 +150,10 @@ const absentValue = (section: string, field: string): Fact => ({
         const answer = yield* pageOrRefusal(
           withAbsentValue(ask, field, (value) => ask[by]({ [field]: value, limit: "100" }))
         )
-        if (answer.page === undefined) return observed("a refusal", `status ${answer.status}`)
+        if (answer.page === undefined) {
+          yield* requireAccepted(ask, field)
+          return observed("a refusal", `status ${answer.status}`)
+        }
         if (itemsOf(answer).length === 0 && isFollowed(answer)) return yield* notObserved(emptyPage)
         if (itemsOf(answer).length === 0) {
           return (yield* stayed(ask, answer, () => true)) ? observed("no record", "no record") : undefined
@@ -218,6 +226,7 @@ const prefix = (section: string, field: string): Fact => ({
     const { beginning, value } = yield* beginningOf(ask, field)
     const answer = yield* pageOrRefusal(ask.get({ [field]: beginning, limit: "100" }))
     if (answer.page === undefined) {
+      yield* requireAccepted(ask, field)
       return (yield* isStill(ask, answer, field, value))
         ? observed("a refusal", `status ${answer.status}`)
         : yield* notObserved("the list changed in between")

@@ -19,13 +19,14 @@ import { areSame, largest } from "./Movement.ts"
 
 /** The names to try after the configured one, in this order. */
 const candidates: { readonly [Field in keyof Lists.InvoiceParameters]: ReadonlyArray<string> } = {
+  // The other names are tried with a limit.
+  limit: ["limit", "pageSize", "page_size", "perPage", "per_page", "size"],
   reference: ["reference", "invoiceReference", "invoice_reference"],
   customerDocumentNumber: ["customerDocumentNumber", "documentNumber", "customer_document_number", "document_number"],
   contract: ["contract", "contractId", "contract_id", "contractNumber"],
   paymentDate: ["paymentDate", "payment_date", "paidAt", "paid_at"],
   settlementDate: ["settlementDate", "settlement_date", "settledAt", "settled_at"],
   settlementTime: ["settlementTime", "settlement_time", "settlementCycle", "settlement_cycle", "cycle"],
-  limit: ["limit", "pageSize", "page_size", "perPage", "per_page", "size"],
   cursor: ["cursor", "after", "startingAfter", "starting_after", "pageToken", "page_token"]
 }
 

@@ -95,7 +95,9 @@ const hasMore = Effect.fnUntraced(function*(ask: Ask, answer: Answer, limit: str
   // What follows a full page of 100 is shared by other facts.
   if (limit !== undefined && limit !== largest.limit && itemsOf(answer).length >= Number(limit)) return true
   const given = limit === undefined ? {} : { limit }
-  return itemsOf(yield* pageOf(ask, { ...given, cursor: String(cursorOf(answer)) })).length > 0
+  const shown = new Set(idsOf(answer))
+  // The end of some lists leads back to their beginning.
+  return idsOf(yield* pageOf(ask, { ...given, cursor: String(cursorOf(answer)) })).some((id) => !shown.has(id))
 })
 
 /** How a service treats a limit that the document does not allow. `valid` is the next one that it allows. */
@@ -239,7 +241,8 @@ export const endOfList = (pages: number): Fact => ({
       const answer = yield* pageOf(ask, { limit: "100", ...(cursor === undefined ? {} : { cursor }) })
       const next = cursorOf(answer)
       if (!isFollowed(answer)) return observed(endIn(answer), `after ${page} ${page === 1 ? "page" : "pages"}`)
-      if (typeof next !== "string" || seen.has(next)) return observed("nothing", "an earlier cursor again")
+      if (typeof next !== "string") return yield* notObserved("a cursor is no text")
+      if (seen.has(next)) return observed("nothing", "an earlier cursor again")
       seen.add(next)
       cursor = next
     }
@@ -330,7 +333,7 @@ const meaningOfCount: Fact = {
         const lengths = answers.map((answer) => itemsOf(answer).length)
         const seen = counts.map((count, index) => `${count} for ${records(lengths[index] ?? 0)}`).join(", then ")
         if (areSame(counts, lengths)) {
-          return (yield* countsShortPage(ask, next, isFar ? 100 : 2))
+          return (yield* countsShortPage(ask, next, itemsOf(isFar ? all : two).length))
             ? observed("the page", seen)
             : yield* notObserved("no page has fewer records than its limit")
         }
@@ -349,14 +352,21 @@ const meaningOfCount: Fact = {
         if (change > tolerance || meaning === undefined) return undefined
         if (meaning !== "the list") return observed(meaning, seen)
         // Some services count up to a round number only, or estimate.
-        const isRound = isFar && counts.every((count) => count % 10 === 0)
-        const read = yield* recordsUpToEnd(ask, [isFar ? all : two, next], isRound ? mostFurtherPages : 0)
+        const pages = [isFar ? all : two, next]
+        const left = Math.max(...counts) - pages.reduce((sum, page) => sum + itemsOf(page).length, 0)
+        const further = isFar && left <= mostFurtherPages * itemsOf(all).length ? mostFurtherPages : 0
+        const read = yield* recordsUpToEnd(ask, pages, further)
         if (read === undefined) {
-          return isRound
+          return isFar && counts.every((count) => count % 10 === 0)
             ? yield* notObserved("it is a round number, which may be an estimate, or the most that is counted")
             : observed(meaning, seen)
         }
-        return counts.every((count) => Math.abs(count - read) <= tolerance) ? observed(meaning, seen) : undefined
+        // As many records may have appeared or vanished elsewhere as on the first page.
+        const [one, other] = [idsOf(all), idsOf(again)]
+        const moved = one.filter((id) => !other.includes(id)).length + other.filter((id) => !one.includes(id)).length
+        const isNear = (count: number) =>
+          Math.abs(count - read) <= (isSteady ? 0 : Math.min(tolerance, change + 2 * moved + 3))
+        return counts.every(isNear) ? observed(meaning, seen) : undefined
       })
     )
 }
@@ -376,15 +386,18 @@ const recordsUpToEnd = Effect.fnUntraced(function*(ask: Ask, pages: ReadonlyArra
 })
 
 /** Whether `count` is that of the page, also on one with fewer records than its limit. Shares requests with facts about filters. */
-const countsShortPage = Effect.fnUntraced(function*(ask: Ask, next: Answer, limit: number) {
-  const isShort = (answer: Answer, most: number) => itemsOf(answer).length > 0 && itemsOf(answer).length < most
+const countsShortPage = Effect.fnUntraced(function*(ask: Ask, next: Answer, full: number) {
+  const isShort = (answer: Answer, most: number) =>
+    itemsOf(answer).length > 0 && itemsOf(answer).length < most && !isFollowed(answer)
   const isOfPage = (answer: Answer) => countIn(answer) === itemsOf(answer).length
-  if (isShort(next, limit)) return isOfPage(next)
+  if (isShort(next, full)) return isOfPage(next)
+  // The largest limit may be smaller than 100.
+  const largestPage = itemsOf(yield* pageOf(ask, largest)).length
   for (const field of textFields(ask)) {
     const filtered = yield* Effect.option(
       Effect.flatMap(valueOf(ask, field), (value) => pageOf(ask, { [field]: value, limit: "100" }))
     )
-    if (Option.isSome(filtered) && isShort(filtered.value, 100)) return isOfPage(filtered.value)
+    if (Option.isSome(filtered) && isShort(filtered.value, largestPage)) return isOfPage(filtered.value)
   }
   return false
 })

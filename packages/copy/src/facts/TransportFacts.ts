@@ -47,9 +47,15 @@ const facts: ReadonlyArray<Fact> = [
     section: "§4",
     question: "How is an answer compressed if the client accepts gzip and br?",
     observe: (ask) =>
-      Effect.map(pageOf(ask, { limit: "100" }), ({ headers }) => {
+      Effect.flatMap(pageOf(ask, { limit: "100" }), ({ headers, page }) => {
         const encoding = headers["content-encoding"] ?? "none"
-        return observed(encodings.has(encoding) ? encoding : "another", "the answer to a request for gzip or br")
+        // Many services do not compress a small page.
+        if (encoding === "none" && JSON.stringify(page).length < smallPage) {
+          return Effect.fail(notObserved("the page is small"))
+        }
+        return Effect.succeed(
+          observed(encodings.has(encoding) ? encoding : "another", "the answer to a request for gzip or br")
+        )
       })
   },
   {
@@ -77,6 +83,7 @@ const facts: ReadonlyArray<Fact> = [
       Effect.flatMap(pageOf(ask, { limit: "1" }), ({ between: [sent, received], headers }) => {
         const date = Date.parse(headers["date"] ?? "")
         if (Number.isNaN(date)) return Effect.succeed(observed("no Date", "no Date header"))
+        if (Number(headers["age"] ?? 0) > 0) return Effect.fail(notObserved("the page comes from a cache"))
         // The header has no milliseconds.
         const off = date + 1000 < sent ? date + 1000 - sent : date > received ? date - received : 0
         if (Math.abs(off) <= agreeingMs) return Effect.succeed(observed("yes", "within two seconds"))
@@ -97,9 +104,12 @@ const facts: ReadonlyArray<Fact> = [
 
 const agreeingMs = 2000
 
+/** In characters. */
+const smallPage = 3000
+
 /** The headers by which services name their limits. */
 const limitHeader =
-  /rate-?limit|quota|limit-info|call-limit|request-limit|(day|min|hour|minute|second)-?limit|limit-(per|remaining)|requests?-remaining|remaining-(today|this)|throttl|app-usage|^retry-after$/i
+  /rate-?limit|usage|-left$|remaining|credits|call-count|quota|limit-info|call-limit|request-limit|(day|min|hour|minute|second)-?limit|limit-(per|remaining)|requests?-remaining|remaining-(today|this)|throttl|app-usage|^retry-after$/i
 
 /** The values of headers that are shown. A hostile service may return a key in any other. */
 const encodings = new Set(["none", "gzip", "br", "deflate", "zstd"])

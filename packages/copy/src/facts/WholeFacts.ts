@@ -49,6 +49,8 @@ const readAll: (
     last = yield* pageOrRefusal(next({ ...filters, limit: "100", cursor: String(cursorOf(last)) }))
     if (last.page === undefined) return undefined
   }
+  // Without a cursor, a full page may end the answer only.
+  if (itemsOf(pages.at(-1) ?? first).length >= 100) return yield* notObserved("the last page is full")
   return { pages, items: pages.flatMap(itemsOf), ids: pages.flatMap(idsOf) }
 })
 
