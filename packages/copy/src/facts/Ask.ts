@@ -123,6 +123,8 @@ export interface AskOptions {
   readonly mayThrottle?: boolean | undefined
   /** Counts the answers with 429 to other requests, also those of earlier clients. */
   readonly throttled?: { count: number }
+  /** Whether the service has refused a request that it also accepts. Shared by all lists, also of later clients. */
+  readonly fickle?: { isKnown: boolean }
   /** The names of parameters that an observation has shown. Further requests of the list, with the same map, know them. */
   readonly names?: Map<string, string>
   /** Gets the sizes of pages that others followed, by limit. Further requests of the list, with the same map, know them. */
@@ -140,9 +142,14 @@ export const makeAsk = (options: AskOptions): Ask => {
   const sendOne = makeSend(options, nameOf)
   const answersTo = makeAnswers(nameOf)
   const cursors = makeCursors()
+  const isFickle = makeFickle(options, answersTo)
   const send: Ask["send"] = (parameters, unusual) =>
     Effect.tap(
-      sendOne(parameters, unusual),
+      // Such a refusal counts only if the service repeats it.
+      Effect.repeat(sendOne(parameters, unusual), {
+        times: 2,
+        while: (answer) => isFickle(answer, parameters, unusual) && aboutParameters.has(answer.status)
+      }),
       (answer) =>
         Effect.sync(() => {
           answersTo(parameters, unusual).push(answer)
@@ -211,6 +218,20 @@ const makeAnswers = (nameOf: Ask["nameOf"]) => {
     answers.set(key, known)
     return known
   }
+}
+
+/** Returns a function that tells whether the service has refused a request that it also accepts. A cursor may expire. */
+const makeFickle = (
+  { fickle = { isKnown: false } }: AskOptions,
+  answersTo: ReturnType<typeof makeAnswers>
+) =>
+(answer: Answer, parameters: Parameters, unusual?: Unusual): boolean => {
+  const isRefusal = aboutParameters.has(answer.status)
+  const differs = answersTo(parameters, unusual).some(({ page, status }) =>
+    isRefusal ? page !== undefined : answer.page !== undefined && aboutParameters.has(status)
+  )
+  if (differs && parameters["cursor"] === undefined && unusual?.key === undefined) fickle.isKnown = true
+  return fickle.isKnown
 }
 
 /** Keeps the names of parameters. `onLimit` is called when the limit gets another one. */

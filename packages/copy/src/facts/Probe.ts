@@ -138,7 +138,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
     return false
   })
   // Observe every fact once before any fact a second time, so that the observations of a fact lie apart.
-  const shared = { ...options, client, config, paces, pause, take: requests.take, throttled: { count: 0 } }
+  const shared = { ...options, client, config, paces, pause, take: requests.take }
   const makeAsks = asksWith(shared, facts)
   const asksOf: Array<ReadonlyArray<Ask>> = []
   for (const [round, { phase, sharesWith = round }] of rounds.entries()) {
@@ -163,8 +163,9 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
 
 /** Returns a function that makes a client for each list. Those of one list know the sizes and names that it has shown. */
 const asksWith = (shared: Omit<AskOptions, "list" | "sizes" | "names">, facts: Evidences) => {
+  const ofAll = { ...shared, throttled: { count: 0 }, fickle: { isKnown: false } }
   const known = Lists.all.map((list) => ({ list, sizes: new Map<string, Set<number>>(), names: namesIn(facts, list) }))
-  return (): ReadonlyArray<Ask> => known.map((one) => makeAsk({ ...shared, ...one }))
+  return (): ReadonlyArray<Ask> => known.map((one) => makeAsk({ ...ofAll, ...one }))
 }
 
 /** Counts requests. Some are reserved until they are released. */

@@ -222,6 +222,17 @@ describe("a probe", () => {
       }
     }).pipe(Effect.scoped, Effect.provide(platform)))
 
+  it.live("of a service that refuses some requests by chance is certain of no refusal", () =>
+    Effect.gen(function*() {
+      const refusals = [400, 404, 402, 430].map((status) => ({ fault: "status", status, rate: 0.06 }) as const)
+      const accepting = { largeLimit: "obey", smallLimit: "default", textLimit: "default" } as const
+      const { facts } = yield* probeSandbox({ seed: 2, behaviour: accepting, faults: refusals }, 600)
+      const found = facts.filter(({ answer, degree, name }) =>
+        degree === "certain" && ["refused", "a refusal"].includes(answer ?? "") && !name.startsWith("cursor-")
+      )
+      assert.deepStrictEqual(found.map(({ list, name }) => `${list} ${name}`), [])
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
   it.live("stores what it has observed, and continues there within the next requests", () =>
     Effect.gen(function*() {
       const file = join(yield* folder, "facts.json")
