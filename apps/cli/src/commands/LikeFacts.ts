@@ -267,6 +267,7 @@ export const repeatedOfList: { readonly [name: string]: Repeat } = {
   "order": order,
   "list-order": order,
   "places": (answer) => places[answer],
+  "page-size": choose("longPages", { "the same records with other content": "brief" }),
   "end-of-list": choose("endCursor", { "a null cursor": "null", "an empty cursor": "empty", "no cursor": "absent" }),
   "same-cursor": ofCursor(choose("cursorUse", { refused: "once" })),
   "cursor-list": ofCursor(choose("invalidCursor", { "a refusal": "refuse", "the first page": "first page" })),

@@ -75,12 +75,33 @@ const pageSize: Fact = {
         if (reads.some(({ length }) => length === 0)) return yield* notObserved("smaller pages have too few records")
         const isSame = yield* areFirst(ask, [usual, one, two, next], reads.map((ids) => ({ ids, are: "some" })))
         if (isSame === undefined) return undefined
-        return isSame
+        if (!isSame) return observed("other records", "smaller pages give other records than limit 100")
+        const differing = yield* differingTexts(ask, [usual, one, two, next])
+        if (differing === undefined) return undefined
+        return differing === 0
           ? observed("the same records", "limits 1, 2 and 100, and no limit")
-          : observed("other records", "smaller pages give other records than limit 100")
+          : observed("the same records with other content", `${differing} records, which pages of 100 have otherwise`)
       })
     )
 }
+
+/**
+ * Returns how many records of these pages have another content in pages of 100. Undefined if they may have changed in between.
+ */
+const differingTexts = Effect.fnUntraced(function*(ask: Ask, pages: readonly [Answer, ...ReadonlyArray<Answer>]) {
+  const textsOf = (answer: Answer) =>
+    new Map(itemsOf(answer).map((item, index) => [idsOf(answer)[index], JSON.stringify(item)]))
+  const last = pages.reduce((one, other) => one.nth > other.nth ? one : other)
+  const first = ask.last(largest, pages.reduce((one, other) => one.nth < other.nth ? one : other))
+  const texts = pages.flatMap((page) => [...textsOf(page)])
+  const before = first === undefined ? new Map<unknown, string>() : textsOf(first)
+  if (texts.every(([id, text]) => before.get(id) === text)) return 0
+  const after = textsOf(yield* requirePage(ask.getAfter(last, largest)))
+  const differing = texts.filter(([id, text]) => after.has(id) && after.get(id) !== text)
+  if (differing.length === 0) return 0
+  const steady = new Set(differing.flatMap(([id]) => before.get(id) === after.get(id) ? [id] : []))
+  return steady.size === 0 ? undefined : steady.size
+})
 
 const cursorLimit: Fact = {
   name: "cursor-limit",

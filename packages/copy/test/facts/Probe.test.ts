@@ -101,6 +101,7 @@ describe("a probe", () => {
     [{}, "cursor-list", "a refusal"],
     [{}, "limit-101", "refused"],
     [{}, "page-size", "the same records"],
+    [{ behaviour: { longPages: "brief" } }, "page-size", "the same records with other content"],
     [{ records: 150, behaviour: { hiddenStatus: "pending" } }, "hidden-records", "yes"],
     [{ records: 150 }, "parts-settlementDate", "complete and disjoint"],
     [{ records: 180, behaviour: { hiddenStatus: "pending" } }, "parts-settlementDate", "complete and disjoint"],

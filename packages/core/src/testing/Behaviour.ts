@@ -54,6 +54,10 @@ export const Behaviour = Schema.Struct({
     ["complete", "partial", "overlapping"],
     "a filter by day: all records of the day, every second one, or those of the next day as well"
   ),
+  longPages: choice(
+    ["whole", "brief"],
+    "the records of pages with a limit over 50: as in other pages, or without their last member"
+  ),
   hiddenStatus: Schema.optionalKey(
     Schema.String.annotate({ description: "records with this status appear only if a filter is given" })
   )
@@ -64,12 +68,13 @@ export type Behaviour = typeof Behaviour.Type
 
 /** Wraps the server of a list so that its filters and cursors behave as chosen. */
 export const withBehaviour = (list: AnyList, behaviour: Behaviour, server: ListServer): ListServer => {
-  const { absentValue, cursorUse, dayFilter = "complete", filterMatch, hiddenStatus } = behaviour
+  const { absentValue, cursorUse, dayFilter = "complete", filterMatch, hiddenStatus, longPages } = behaviour
   const chosen = [
     filterMatch === "prefix" ? byPrefix(list) : undefined,
     dayFilter === "complete" ? undefined : byDay(list, dayFilter),
     absentValue === "everything" ? ignoringAbsentValues : undefined,
     hiddenStatus === undefined ? undefined : hiding(hiddenStatus),
+    longPages === "brief" ? shortening : undefined,
     cursorUse === "once" ? acceptingOnce : undefined,
     keepingRequests(behaviour)
   ]
@@ -124,6 +129,16 @@ const hiding = (status: string) => (server: ListServer): ListServer => (request)
   if (answer._tag !== "Page" || Object.keys(request.filters).length > 0) return answer
   const items = answer.items.filter((text) => memberOf(text, "status") !== status)
   return { ...answer, items, count: answer.count === answer.items.length ? items.length : answer.count }
+}
+
+/** Leaves out the last member of each record of a long page. */
+const shortening = (server: ListServer): ListServer => (request) => {
+  const answer = server(request)
+  if (answer._tag !== "Page" || request.limit <= 50) return answer
+  const items = answer.items.map((text) =>
+    JSON.stringify(Object.fromEntries(Object.entries(JSON.parse(text)).slice(0, -1)))
+  )
+  return { ...answer, items }
 }
 
 /** Whether no record matches this filter. */
