@@ -232,7 +232,7 @@ const isShown = (rules: Rules, { name }: Lists.AnyList, fact: string, disturbanc
   if (most === 50 && ["limit-101", "limit-1000"].includes(fact)) return false
   if (odd.small?.name === name) return restsOn.nothing.test(fact)
   if ((odd.hasHidden === true || odd.shortPage !== undefined) && restsOn.fullPages.test(fact)) return false
-  if (fact === "hidden-records") return false
+  if (fact === "hidden-records" || fact === "cursor-place") return false
   if (fact.startsWith("parts-")) {
     return records < 200 && most !== 50 && disturbance !== "moving" && odd.shortPage === undefined
   }
@@ -266,7 +266,7 @@ const pageTruth = ({ assumedLimit, behaviour, count, order }: Rules, { limits }:
 }
 
 const cursorTruth = (
-  { behaviour, ignored, odd, renamed }: Rules,
+  { behaviour, cursors, ignored, odd, renamed }: Rules,
   { name }: Lists.AnyList,
   disturbance: Disturbance
 ): Truth => {
@@ -278,6 +278,11 @@ const cursorTruth = (
   const hasOwnFilters = name === "invoices" && (renamed !== undefined || ignored !== undefined)
   return {
     "cursor-list": [refused, ...expired],
+    "cursor-place": [
+      cursors === "keyset" ? "the records that follow" : "records of the page again",
+      // The cursors that the fault of short pages issues are positions.
+      ...odd.shortPage === undefined ? [] : ["the records that follow", "records of the page again"]
+    ],
     "cursor-key": odd.cursorKey === undefined
       ? []
       : [odd.cursorKey === "refuse" ? refused : "the next page", ...expired],

@@ -49,6 +49,7 @@ export const orderFacts = (list: Lists.AnyList, pages: number): ReadonlyArray<Fa
   cursorFilters,
   cursorList,
   cursorKey,
+  cursorPlace,
   sameCursor,
   endOfList(pages)
 ]
@@ -235,6 +236,41 @@ const cursorKey: Fact = {
         }
         if (place?.answer !== "other records" || !areSame(start, later)) return undefined
         return ids.length === 0 ? observed("no record", "a page without records") : place
+      })
+    )
+}
+
+/** Only a list with new records before a page shows it. A scan that is repeated records, or skips some, may have this cause. */
+const cursorPlace: Fact = {
+  name: "cursor-place",
+  section: "§4.4.2",
+  question: "What does a cursor give after records have appeared before it?",
+  observe: (ask) =>
+    observeTwice(
+      ask,
+      Effect.fnUntraced(function*(by) {
+        const { cursor, page } = yield* pageWithCursor(ask, "2", by)
+        const first = idsOf(page)
+        /** The index of the record after the first page, if that page is still there as it was. */
+        const endIn = (whole: ReadonlyArray<unknown>) => {
+          const at = whole.indexOf(first[0])
+          return at >= 0 && areSame(whole.slice(at, at + 2), first) ? at + 2 : undefined
+        }
+        const before = idsOf(yield* requirePage(ask.getAfter(page, largest)))
+        const end = endIn(before)
+        if (end === undefined) return undefined
+        if (end === 2) return yield* notObserved("no record has appeared before a page")
+        const answer = yield* pageOrRefusal(ask.send({ limit: "2", cursor }))
+        if (answer.page === undefined) return yield* notObserved("a cursor is refused")
+        const ids = idsOf(answer)
+        const after = idsOf(yield* requirePage(ask.getAfter(answer, largest)))
+        const endAfter = endIn(after)
+        if (ids.length < 2 || endAfter === undefined) return undefined
+        const isAt = (start: number, whole: ReadonlyArray<unknown>) => areSame(ids, whole.slice(start, start + 2))
+        if (isAt(endAfter, after)) return observed("the records that follow", `${end - 2} had appeared before it`)
+        return isAt(2, before) || isAt(2, after)
+          ? observed("records of the page again", `${end - 2} had appeared before it`)
+          : undefined
       })
     )
 }

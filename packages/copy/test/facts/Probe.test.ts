@@ -160,6 +160,7 @@ describe("a probe", () => {
       ["page-size", "the same records"],
       ["same-cursor", "accepted"],
       ["cursor-limit", "the next records"],
+      ["cursor-place", "the records that follow"],
       ["cursor-filters", "the next page, without the filter"],
       ["name-cursor", "cursor"]
     ]],
@@ -193,6 +194,7 @@ describe("a probe", () => {
         "merchant",
         "cursor-key",
         "parts-settlementDate",
+        "cursor-place",
         "cursor-life",
         "rate-limit",
         "http-version"
