@@ -1,6 +1,6 @@
 /** Facts about the order of a list and the effect of the page size on it. §4.4 leaves both open. */
 import { Lists, timestamp } from "@payments/core"
-import { Effect, Option } from "effect"
+import { Duration, Effect, Option } from "effect"
 import {
   type Answer,
   type Ask,
@@ -41,7 +41,9 @@ export const orderFacts = (list: Lists.AnyList, pages: number): ReadonlyArray<Fa
         if (orders.length > 1) return Effect.fail(notObserved(`several orders fit: ${orders.join("; ")}`))
         return orders.length === 0 && judged.includes(undefined)
           ? Effect.fail(notObserved("a date has too few different values, or another format"))
-          : Effect.succeed(observed(orders[0] ?? "no date", `${length} records`))
+          : Effect.succeed(
+            observed(orders[0] ?? "no date", `${length} records${orders.length > 0 ? "" : inversionIn(page)}`)
+          )
       })
   },
   pageSize,
@@ -362,12 +364,30 @@ const otherFilter = Effect.fnUntraced(function*(ask: Ask, by: By) {
   return yield* notObserved("no filter that selects has a value that is missing on the first two pages")
 })
 
+/** Says how far `createdAt` goes back at most: behind how many records, and by how much time. */
+const inversionIn = (page: Answer): string => {
+  const times = timesOf(page, "createdAt")
+  const isNewestFirst = (times[0] ?? 0) > (times.at(-1) ?? 0)
+  let [rows, ms] = [0, 0]
+  for (const [index, time] of times.entries()) {
+    for (const [earlier, other] of times.slice(0, index).entries()) {
+      const back = isNewestFirst ? time - other : other - time
+      if (back > 0) [rows, ms] = [Math.max(rows, index - earlier), Math.max(ms, back)]
+    }
+  }
+  const time = Duration.format(Duration.seconds(Math.ceil(ms / 1000)))
+  return rows === 0 ? "" : `; createdAt goes back by up to ${rows} records and ${time}`
+}
+
+const timesOf = (page: Answer, field: string): ReadonlyArray<number> =>
+  fieldsOf(page, field).flatMap((text) =>
+    Option.toArray(Option.map(timestamp(text), ({ epochMilliseconds }) => epochMilliseconds))
+  )
+
 /** Returns the order of the page by a date, `none` if it has another order, or undefined if the dates do not show it. */
 const orderBy = (field: string, page: Answer): string | undefined => {
   const texts = fieldsOf(page, field)
-  const times = texts.flatMap((text) =>
-    Option.toArray(Option.map(timestamp(text), ({ epochMilliseconds }) => epochMilliseconds))
-  )
+  const times = timesOf(page, field)
   const steps = new Set(times.slice(1).map((time, index) => Math.sign(time - (times[index] ?? time))))
   if (steps.has(1) && steps.has(-1)) return "none"
   if (times.length < Math.max(leastRecords, texts.length) || new Set(times).size < leastRecords / 2) return undefined

@@ -178,6 +178,13 @@ describe("a probe", () => {
       } else assert.notDeepEqual(found, [["absent-contract", "certain", "everything"]])
     }).pipe(Effect.scoped, Effect.provide(platform)))
 
+  it.live("says how far the dates of a list without an order go back", () =>
+    Effect.gen(function*() {
+      const { facts } = yield* probeSandbox({ order: "shuffled" }, 20)
+      const { seen } = facts.find(({ list, name }) => name === "order" && list === "payoutRequests") ?? {}
+      assert.match(seen ?? "", /^100 records; createdAt goes back by up to [1-9]\d records and \d+d /)
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
   it.live("does not say that a list obeys a limit that it does not reach", () =>
     Effect.gen(function*() {
       const probed = yield* probeSandbox({ records: 20 })
