@@ -126,7 +126,7 @@ describe("the parts of a list", () => {
         list,
         day
       ) => [...list.filter(({ settlementDate }) => settlementDate !== day), { id: randomUUID(), settlementDate: day }],
-      "the list changed in between"
+      "the list changed in between, or no answer fits"
     ]
   ])("if %s", ([, select, change, answer]) =>
     Effect.gen(function*() {

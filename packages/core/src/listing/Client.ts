@@ -47,7 +47,7 @@ export interface Client {
 export const makeClient = (config: PaymentsConfig["Service"], send: SendRequest, paces: Paces): Client => {
   const secrets = makeSecrets(Object.values(PaymentsConfig.keysOf(config)).map(Redacted.value))
   const keys = makeKeys(config, secrets)
-  const keepLimit = makeKeepLimit(config, paces)
+  const limits = makeLimits(config, paces)
 
   const instrumented = Lists.map((list) =>
     instrument(
@@ -73,9 +73,9 @@ export const makeClient = (config: PaymentsConfig["Service"], send: SendRequest,
       )
       return instrumented[request.list.name](count.made++, sent)
     })
-    return Effect.flatMap(Effect.andThen(pace.acquire, sending), (arrived) => {
-      const fetched = Effect.succeed({ ...arrived, key })
-      return Effect.andThen(keepLimit(pace, arrived.answer), fetched)
+    return Effect.map(Effect.andThen(limits.acquire(pace), sending), (arrived) => {
+      limits.note(pace, arrived.answer)
+      return { ...arrived, key }
     })
   }
 
@@ -137,17 +137,27 @@ const withRetries = (
     })
 }
 
-/** Returns a function that makes a pace slower if an answer says that no request is left: the next one would get 429. */
-const makeKeepLimit = ({ retry: { longestRetryAfter } }: PaymentsConfig["Service"], { onRateLimited }: Paces) => {
+/**
+ * Makes a pace slower after an answer that says that no request is left: the next one would get 429. Each request passes here, so
+ * usual ones take no further step.
+ */
+const makeLimits = ({ retry: { longestRetryAfter } }: PaymentsConfig["Service"], { onRateLimited }: Paces) => {
   const resetIn = makeLimitReset()
-  return (pace: Pace, { headers }: RawAnswer): Effect.Effect<void> => {
-    const reset = resetIn(headers)
-    return reset === undefined ? Effect.void : Effect.flatMap(DateTime.now, (now) => {
-      const wait = msUntil(reset, DateTime.toEpochMillis(now))
-      return wait > 0 && wait <= Duration.toMillis(longestRetryAfter)
-        ? onRateLimited(pace, Duration.millis(wait))
-        : Effect.void
-    })
+  const resets = new Map<Pace, number>()
+  const slowDown = Effect.fnUntraced(function*(pace: Pace, reset: number) {
+    resets.delete(pace)
+    const wait = msUntil(reset, DateTime.toEpochMillis(yield* DateTime.now))
+    if (wait > 0 && wait <= Duration.toMillis(longestRetryAfter)) yield* onRateLimited(pace, Duration.millis(wait))
+  })
+  return {
+    acquire: (pace: Pace): Effect.Effect<void> => {
+      const reset = resets.get(pace)
+      return reset === undefined ? pace.acquire : Effect.andThen(slowDown(pace, reset), pace.acquire)
+    },
+    note: (pace: Pace, { headers }: RawAnswer): void => {
+      const reset = resetIn(headers)
+      if (reset !== undefined) resets.set(pace, reset)
+    }
   }
 }
 
