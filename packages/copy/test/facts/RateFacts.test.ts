@@ -98,7 +98,7 @@ describe("the rate at which 429 begins", () => {
 
   it.live("is not that of a service that is slow", () =>
     Effect.gen(function*() {
-      const { answer } = yield* observe({ faults: [{ fault: "latency", ms: 1000 }] }, { rates: [100] })
+      const { answer } = yield* observe({ faults: [{ fault: "latency", ms: 0, jitterMs: 4000 }] }, { rates: [100] })
       assert.strictEqual(answer, "the service is slower than 100 requests a second")
     }))
 
