@@ -124,7 +124,7 @@ export interface AskOptions {
   /** Counts the answers with 429 to other requests, also those of earlier clients. */
   readonly throttled?: { count: number }
   /** Whether the service has refused a request that it also accepts. Shared by all lists, also of later clients. */
-  readonly fickle?: { isKnown: boolean }
+  readonly refusals?: { areRandom: boolean }
   /** The names of parameters that an observation has shown. Further requests of the list, with the same map, know them. */
   readonly names?: Map<string, string>
   /** Gets the sizes of pages that others followed, by limit. Further requests of the list, with the same map, know them. */
@@ -142,13 +142,13 @@ export const makeAsk = (options: AskOptions): Ask => {
   const sendOne = makeSend(options, nameOf)
   const answersTo = makeAnswers(nameOf)
   const cursors = makeCursors()
-  const isFickle = makeFickle(options, answersTo)
+  const isRandom = makeRandomRefusals(options, answersTo)
   const send: Ask["send"] = (parameters, unusual) =>
     Effect.tap(
       // Such a refusal counts only if the service repeats it.
       Effect.repeat(sendOne(parameters, unusual), {
         times: 2,
-        while: (answer) => isFickle(answer, parameters, unusual) && aboutParameters.has(answer.status)
+        while: (answer) => isRandom(answer, parameters, unusual) && aboutParameters.has(answer.status)
       }),
       (answer) =>
         Effect.sync(() => {
@@ -221,8 +221,8 @@ const makeAnswers = (nameOf: Ask["nameOf"]) => {
 }
 
 /** Returns a function that tells whether the service has refused a request that it also accepts. A cursor may expire. */
-const makeFickle = (
-  { fickle = { isKnown: false } }: AskOptions,
+const makeRandomRefusals = (
+  { refusals = { areRandom: false } }: AskOptions,
   answersTo: ReturnType<typeof makeAnswers>
 ) =>
 (answer: Answer, parameters: Parameters, unusual?: Unusual): boolean => {
@@ -230,8 +230,8 @@ const makeFickle = (
   const differs = answersTo(parameters, unusual).some(({ page, status }) =>
     isRefusal ? page !== undefined : answer.page !== undefined && aboutParameters.has(status)
   )
-  if (differs && parameters["cursor"] === undefined && unusual?.key === undefined) fickle.isKnown = true
-  return fickle.isKnown
+  if (differs && parameters["cursor"] === undefined && unusual?.key === undefined) refusals.areRandom = true
+  return refusals.areRandom
 }
 
 /** Keeps the names of parameters. `onLimit` is called when the limit gets another one. */

@@ -37,7 +37,7 @@ export const valueOf = Effect.fnUntraced(function*(ask: Ask, field: string, by: 
   const filled = values.filter((text) => typeof text === "string" && text !== "")
   const middle = filterOf(ask, field)?.type === "text" ? [] : inTheMiddle(filled)
   const texts = middle.length === 0 ? filled : middle
-  // Filters may know the newest records later. They are first in most lists that are not sorted by age.
+  // A filter may know new records later than the list, which often begins with them. So the value is from the end of the page.
   const value = texts.findLast((text) => !values.slice(0, 4).includes(text)) ?? texts[0]
   if (typeof value !== "string") return yield* notObserved(`no record of the first page has a ${field}`)
   if (values.every((text) => text === value)) {

@@ -163,7 +163,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
 
 /** Returns a function that makes a client for each list. Those of one list know the sizes and names that it has shown. */
 const asksWith = (shared: Omit<AskOptions, "list" | "sizes" | "names">, facts: Evidences) => {
-  const ofAll = { ...shared, throttled: { count: 0 }, fickle: { isKnown: false } }
+  const ofAll = { ...shared, throttled: { count: 0 }, refusals: { areRandom: false } }
   const known = Lists.all.map((list) => ({ list, sizes: new Map<string, Set<number>>(), names: namesIn(facts, list) }))
   return (): ReadonlyArray<Ask> => known.map((one) => makeAsk({ ...ofAll, ...one }))
 }
