@@ -253,7 +253,7 @@ const cursorPlace: Fact = {
       Effect.fnUntraced(function*(by) {
         const { cursor, page } = yield* pageWithCursor(ask, "2", by)
         const first = idsOf(page)
-        /** The index of the record after the first page, if that page is still there as it was. */
+        /** Returns how many records the list has up to the end of the first page, if both of its records are still in a row. */
         const endIn = (whole: ReadonlyArray<unknown>) => {
           const at = whole.indexOf(first[0])
           return at >= 0 && areSame(whole.slice(at, at + 2), first) ? at + 2 : undefined

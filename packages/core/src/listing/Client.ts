@@ -73,8 +73,8 @@ export const makeClient = (config: PaymentsConfig["Service"], send: SendRequest,
       )
       return instrumented[request.list.name](count.made++, sent)
     })
-    return Effect.map(Effect.andThen(limits.acquire(pace), sending), (arrived) => {
-      limits.note(pace, arrived.answer)
+    return Effect.map(Effect.andThen(limits.acquire(pace), sending), ({ receivedAt, ...arrived }) => {
+      limits.note(pace, arrived.answer, receivedAt)
       return { ...arrived, key }
     })
   }
@@ -143,20 +143,23 @@ const withRetries = (
  */
 const makeLimits = ({ retry: { longestRetryAfter } }: PaymentsConfig["Service"], { onRateLimited }: Paces) => {
   const resetIn = makeLimitReset()
-  const resets = new Map<Pace, number>()
-  const slowDown = Effect.fnUntraced(function*(pace: Pace, reset: number) {
-    resets.delete(pace)
-    const wait = msUntil(reset, DateTime.toEpochMillis(yield* DateTime.now))
-    if (wait > 0 && wait <= Duration.toMillis(longestRetryAfter)) yield* onRateLimited(pace, Duration.millis(wait))
-  })
+  const resets = new Map<Pace, { readonly reset: number; readonly receivedAt: number }>()
+  const slowDown = Effect.fnUntraced(
+    function*(pace: Pace, { receivedAt, reset }: { reset: number; receivedAt: number }) {
+      resets.delete(pace)
+      const now = DateTime.toEpochMillis(yield* DateTime.now)
+      const wait = msUntil(reset, { now, elapsed: (yield* Monotonic.millis) - receivedAt })
+      if (wait > 0 && wait <= Duration.toMillis(longestRetryAfter)) yield* onRateLimited(pace, Duration.millis(wait))
+    }
+  )
   return {
     acquire: (pace: Pace): Effect.Effect<void> => {
       const reset = resets.get(pace)
       return reset === undefined ? pace.acquire : Effect.andThen(slowDown(pace, reset), pace.acquire)
     },
-    note: (pace: Pace, { headers }: RawAnswer): void => {
+    note: (pace: Pace, { headers }: RawAnswer, receivedAt: number): void => {
       const reset = resetIn(headers)
-      if (reset !== undefined) resets.set(pace, reset)
+      if (reset !== undefined) resets.set(pace, { reset, receivedAt })
     }
   }
 }
@@ -212,14 +215,21 @@ const tryOnce = ({ deadlines, list, secrets, sending }: {
             body: describeBody(answer, secrets)
           })
         }
-        const elapsed = Duration.millis(Monotonic.millisUnsafe(clock) - sentAt)
+        const receivedAt = Monotonic.millisUnsafe(clock)
+        const elapsed = Duration.millis(receivedAt - sentAt)
         const envelope = openEnvelope(answer, list.page, limit)
         if (Result.isFailure(envelope)) {
           const { failure: reason } = envelope
           return Effect.fail<Failure>({ reason, status: answer.status, requestId: requestIdOf(answer, secrets) })
         }
         secrets.add(envelope.success.cursor ?? "")
-        return Effect.succeed({ answer, envelope: envelope.success, elapsed, remainingMs: limit.remainingMs() })
+        return Effect.succeed({
+          answer,
+          envelope: envelope.success,
+          elapsed,
+          receivedAt,
+          remainingMs: limit.remainingMs()
+        })
       }
     })
   })

@@ -52,5 +52,6 @@ export const makeLimitReset = (): (headers: Headers) => number | undefined => {
 /** A number of seconds is smaller than this, and a time is larger. */
 const firstTime = 1_000_000_000
 
-/** Returns the milliseconds until a reset. `now` is in milliseconds since 1970. */
-export const msUntil = (reset: number, now: number): number => reset < firstTime ? reset * 1000 : reset * 1000 - now
+/** Returns the milliseconds until a reset. `now` is in milliseconds since 1970, `elapsed` is the time since the answer. */
+export const msUntil = (reset: number, { elapsed, now }: { readonly elapsed: number; readonly now: number }): number =>
+  reset * 1000 - (reset < firstTime ? elapsed : now)

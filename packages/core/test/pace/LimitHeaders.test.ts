@@ -29,8 +29,13 @@ describe("the wait", () => {
     assert.isUndefined(resetIn(headers), "the first answer, without one before that counts")
     resetIn({ "ratelimit-remaining": "1", "ratelimit-reset": "5" })
     const reset = resetIn(headers)
-    assert.strictEqual(reset === undefined ? undefined : msUntil(reset, now), wait)
+    assert.strictEqual(reset === undefined ? undefined : msUntil(reset, { now, elapsed: 0 }), wait)
   })
+})
+
+it("a number of seconds is counted from the answer on", () => {
+  assert.strictEqual(msUntil(5, { now, elapsed: 2000 }), 3000)
+  assert.isBelow(msUntil(5, { now, elapsed: 3_600_000 }), 0)
 })
 
 describe("a client", () => {
