@@ -2,10 +2,10 @@
 import { Lists } from "@payments/core"
 import { Effect, Redacted } from "effect"
 import type { SinkError } from "../port/Sink.ts"
-import { keyCheck, pseudonym } from "../rule/Pseudonym.ts"
+import { keyCheck } from "../rule/Pseudonym.ts"
 import { erasureRule } from "../rule/Rule.ts"
 import { keyCheckIn, reclassifiedInErasures, withCurrentClasses } from "../rule/StoredRule.ts"
-import { type Criterion, hashOf, hashOfRecord, matcherOf } from "../rule/Suppression.ts"
+import { type Criterion, hashOf, hashOfRecord, matcherOf, storedForms } from "../rule/Suppression.ts"
 import type { Erasure } from "../store/RedactionStore.ts"
 import type { Maintenance } from "../store/Store.ts"
 import { timestamp } from "../store/StoredRows.ts"
@@ -47,7 +47,7 @@ export type Erased = ReadonlyArray<Erasure>
 const chunkRecords = 100
 
 /** With more needles than this, the database does not filter the texts: it would search each text for each needle. */
-const maxNeedles = 20
+const maxNeedles = 30
 
 /** Erases all records to which one of the criteria applies, now or in an earlier text. They stay as tombstones. */
 export const erase = Effect.fn("Export.erase")(function*<E = never, R = never>(
@@ -129,10 +129,8 @@ const search = Effect.fnUntraced(function*(
   const { rule, suppressed } = yield* maintenance.personal
   // An erased record has lost the values that are searched. If it has to lose more fields, its id shows the erasure.
   const erased = new Set(reclassifiedInErasures(rule).length === 0 ? [] : suppressed)
-  const needles = criteria.length > maxNeedles / 2 || erased.size > 0 ? [] : criteria.flatMap(({ value }) => {
-    const plain = Redacted.value(value)
-    return [plain, pseudonym(key, plain)]
-  })
+  const forms = criteria.flatMap(({ value }) => storedForms(key, Redacted.value(value)))
+  const needles = forms.length > maxNeedles || erased.size > 0 ? [] : forms
   const matching = matcherOf(key, criteria)
   const match = (id: string | undefined, texts: ReadonlyArray<string>): number | undefined =>
     texts.map((text) => matching(list, text)).find((index) => index >= 0) ??

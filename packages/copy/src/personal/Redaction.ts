@@ -16,7 +16,7 @@ import { pieceOf, RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
 import * as Certificate from "../port/Certificate.ts"
 import { OtherRule, SinkError, type SinkReason, WrongSetting } from "../port/Sink.ts"
-import { keyCheck } from "../rule/Pseudonym.ts"
+import { keyCheck, type ToPseudonym } from "../rule/Pseudonym.ts"
 import { type PersonalRule, redactorOf } from "../rule/Rule.ts"
 import { ruleWords } from "../rule/StoredRule.ts"
 import type {
@@ -72,8 +72,8 @@ export const failed = ({ location }: Pick<Maintenance, "location">, reason: Sink
 export type TextAfter = (text: string, id: string | undefined) => string
 
 /** A text that was altered and is not JSON is replaced: no rule can be applied to it. */
-export const textAfter = (list: Lists.AnyList, rule: PersonalRule): TextAfter => {
-  const redact = redactorOf(list, rule)
+export const textAfter = (list: Lists.AnyList, rule: PersonalRule, toPseudonym?: ToPseudonym): TextAfter => {
+  const redact = redactorOf(list, rule, toPseudonym)
   return (text, id) => isJson(text) ? redact(text).text : JSON.stringify({ id })
 }
 

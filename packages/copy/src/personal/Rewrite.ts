@@ -3,9 +3,9 @@ import { Lists } from "@payments/core"
 import { Effect, Option, Schema } from "effect"
 import * as Certificate from "../port/Certificate.ts"
 import { type SinkError, WrongSetting } from "../port/Sink.ts"
+import { keyCheck, pseudonym, pseudonymOnce, type ToPseudonym } from "../rule/Pseudonym.ts"
 import { erasureRule, keepsAll, type PersonalRule } from "../rule/Rule.ts"
 import {
-  betweenRules,
   bothRuleWords,
   earlierErasureRule,
   type FieldChange,
@@ -14,6 +14,7 @@ import {
   keepText,
   keyCheckIn,
   nameOf,
+  omitsPersons,
   reclassifiedInErasures,
   toStored
 } from "../rule/StoredRule.ts"
@@ -56,6 +57,8 @@ export interface Rewritten extends RedactedCounts {
 const Rewriting = Schema.fromJsonString(Schema.Struct({
   /** The stored form of the earlier rule. */
   from: Schema.NullOr(Schema.String),
+  /** The check value of the key of the pseudonyms that the texts may have. Earlier versions did not store it. */
+  fromKey: Schema.optionalKey(Schema.String),
   /** The list and table that are rewritten next, and the last position that was rewritten. */
   list: Schema.String,
   table: Schema.Literals(["rows", "changes", "quarantine", "none"]),
@@ -144,7 +147,21 @@ const storedForm = (rule: PersonalRule): string | undefined => {
 }
 
 /**
- * Returns the function that turns the texts of a list after the stored rule into texts after the rule. Erasures may
+ * Returns how a rewrite makes pseudonyms. Pseudonyms of the same key stay: an erasure would not find pseudonyms of
+ * pseudonyms. Pseudonyms of another key get pseudonyms of the new key.
+ */
+const toPseudonymAfter = (fromKey: string | undefined, { key }: PersonalRule): ToPseudonym =>
+  key !== undefined && keyCheck(key) === fromKey ? pseudonymOnce : pseudonym
+
+/**
+ * Returns the check value of the key of the pseudonyms that the texts may have after a rewrite. A rule that keeps
+ * personal data leaves earlier pseudonyms in the changes.
+ */
+const keyAfter = (fromKey: string | undefined, rule: PersonalRule): string | undefined =>
+  keyCheckIn(storedForm(rule)) ?? (omitsPersons(rule) ? undefined : fromKey)
+
+/**
+ * Returns the function that turns the texts of a list before a rewrite into texts after the rule. Erasures may
  * leave out more fields than under the stored table of classes. Then the function leaves them out of each text that
  * looks erased: one without any field that identifies a person or a payment. A record may have been exported after the
  * erasure of its person. Its id is not on the suppression list, so only the text shows it. If it is of another record,
@@ -152,12 +169,12 @@ const storedForm = (rule: PersonalRule): string | undefined => {
  */
 const rewriterOf = (
   list: Lists.AnyList,
-  stored: string | undefined,
+  { from, fromKey = keyCheckIn(from ?? undefined) }: Rewriting,
   rule: PersonalRule,
   hasSuppressed: boolean
 ): TextAfter => {
-  const redact = textAfter(list, betweenRules(stored, rule, list))
-  const earlier = hasSuppressed ? earlierErasureRule(stored, list) : undefined
+  const redact = textAfter(list, rule, toPseudonymAfter(fromKey, rule))
+  const earlier = hasSuppressed ? earlierErasureRule(from ?? undefined, list) : undefined
   if (earlier === undefined) return redact
   const [wasErased, erase] = [textAfter(list, earlier), textAfter(list, erasureRule)]
   return (text, id) => redact(wasErased(text, id) === text ? erase(text, id) : text, id)
@@ -177,18 +194,18 @@ const beginRewrite = (maintenance: Maintenance, rule: PersonalRule): Effect.Effe
     const hasOutdatedErasures = hasSuppressed && reclassifiedInErasures(state.rule).length > 0
     if (isSame(state.rule, rule) && !hasOutdatedErasures) return undefined
     const now = yield* timestamp
+    const fromKey = state.keyCheck ?? keyCheckIn(state.rule)
     for (const list of Lists.all) {
       yield* statements.abandonScans(list, now)
       yield* statements.removeDigests(list)
-      const redact = textAfter(list, betweenRules(state.rule, rule, list))
+      const redact = textAfter(list, rule, toPseudonymAfter(fromKey, rule))
       yield* replaceParts(statements, list, (text) => redact(text, undefined))
     }
     const rewriting: Rewriting = {
       from: state.rule ?? null,
+      ...fromKey === undefined ? {} : { fromKey },
       list: Lists.all[0]?.label ?? "",
-      table: !hasOutdatedErasures && Lists.all.every((list) => keepsAll(betweenRules(state.rule, rule, list)))
-        ? "none"
-        : "rows",
+      table: !hasOutdatedErasures && keepsAll(rule) ? "none" : "rows",
       after: -1,
       through: yield* statements.lastChange,
       records: 0,
@@ -200,7 +217,7 @@ const beginRewrite = (maintenance: Maintenance, rule: PersonalRule): Effect.Effe
       rule: storedForm(rule),
       rewriting: encodeRewriting(rewriting),
       edition: state.edition + 1,
-      keyCheck: hasSuppressed ? state.keyCheck : keyCheckIn(storedForm(rule))
+      keyCheck: hasSuppressed ? state.keyCheck : keyAfter(fromKey, rule)
     })
     return rewriting
   }))
@@ -232,7 +249,7 @@ const rewriteBatch = (
     const rewriting = state.rule === stored ? yield* rewritingOf(maintenance, state) : undefined
     const list = Lists.all.find(({ label }) => label === rewriting?.list)
     if (rewriting === undefined || list === undefined || rewriting.table === "none") return rewriting
-    const redact = rewriterOf(list, rewriting.from ?? undefined, rule, yield* statements.hasSuppressed)
+    const redact = rewriterOf(list, rewriting, rule, yield* statements.hasSuppressed)
     const counts = { records: 0, changes: 0, quarantined: 0 }
     let position: Pick<Rewriting, "list" | "table" | "after">
     if (!(yield* statements.hasTable(list))) position = positionAfter(list)

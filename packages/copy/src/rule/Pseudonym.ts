@@ -2,12 +2,14 @@
 import { Function, Redacted } from "effect"
 import { createHmac, createSecretKey } from "node:crypto"
 
+/** Returns the pseudonym of a value. */
+export type ToPseudonym = (key: Redacted.Redacted<Uint8Array>, value: string) => string
+
 /** Returns the pseudonym of a value: `ps1_` and 32 hexadecimal digits of its HMAC-SHA-256. */
-export const pseudonym = (key: Redacted.Redacted<Uint8Array>, value: string): string =>
-  `ps1_${hmac(key, value).slice(0, 32)}`
+export const pseudonym: ToPseudonym = (key, value) => `ps1_${hmac(key, value).slice(0, 32)}`
 
 /** Returns the pseudonym of a value. A pseudonym, which a copy may have in place of a value, stays. */
-export const pseudonymOnce = (key: Redacted.Redacted<Uint8Array>, value: string): string =>
+export const pseudonymOnce: ToPseudonym = (key, value) =>
   /^ps1_[0-9a-f]{32}$/.test(value) ? value : pseudonym(key, value)
 
 /** A key object makes an HMAC seven times as fast as a key in bytes. */

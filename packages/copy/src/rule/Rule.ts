@@ -10,7 +10,7 @@ import { Lists, rewriteItems } from "@payments/core"
 import type { Redacted } from "effect"
 import { storedName } from "../text/FieldNames.ts"
 import { pathText, readPath } from "../text/FieldPath.ts"
-import { pseudonym } from "./Pseudonym.ts"
+import { pseudonym, type ToPseudonym } from "./Pseudonym.ts"
 
 /** What happens to a field. */
 export type FieldAction = "keep" | "omit" | "pseudonymize"
@@ -40,12 +40,19 @@ export interface RedactedText {
   readonly held: string | undefined
 }
 
-/** The function returns the same text if nothing changes. Its text must be valid JSON. */
-export const redactorOf = (list: Lists.AnyList, rule: PersonalRule): (text: string) => RedactedText => {
+/**
+ * The function returns the same text if nothing changes. Its text must be valid JSON. `toPseudonym` is `pseudonymOnce` for
+ * texts that may have pseudonyms of the same key.
+ */
+export const redactorOf = (
+  list: Lists.AnyList,
+  rule: PersonalRule,
+  toPseudonym: ToPseudonym = pseudonym
+): (text: string) => RedactedText => {
   if (keepsAll(rule)) return (text) => ({ text, held: undefined })
   const root = nodeOf(list, rule)
   return (text) => {
-    const state: State = { key: rule.key, held: undefined }
+    const state: State = { key: rule.key, toPseudonym, held: undefined }
     const redacted = text.startsWith("{") ? rewriteMembers(root, text, state) : valueAfter(root.other, "", text, state)
     return { text: redacted ?? "null", held: state.held }
   }
@@ -80,6 +87,7 @@ interface Branch {
 /** The state of applying a rule to one record. */
 interface State {
   readonly key: PersonalRule["key"]
+  readonly toPseudonym: ToPseudonym
   held: string | undefined
 }
 
@@ -135,7 +143,7 @@ const valueAfter = (action: NodeAction, path: string, value: string, state: Stat
       return withhold(path, state)
     case "pseudonymize":
       if (state.key === undefined) throw new Error("the rule has pseudonyms and no key")
-      return value === "null" ? value : `"${pseudonym(state.key, stringIn(value))}"`
+      return value === "null" ? value : `"${state.toPseudonym(state.key, stringIn(value))}"`
   }
 }
 

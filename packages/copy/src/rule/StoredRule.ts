@@ -176,29 +176,6 @@ export const withCurrentClasses = (stored: string | undefined): string | undefin
 }
 
 /**
- * Returns the rule that turns the texts of a list after the stored rule into texts after the other rule. Pseudonyms of the same
- * key stay. Pseudonyms of another key get pseudonyms of the new key.
- */
-export const betweenRules = (stored: string | undefined, rule: PersonalRule, list: Lists.AnyList): PersonalRule => {
-  const before = parseStored(stored)
-  if (before === undefined || rule.key === undefined || before.key !== keyCheck(rule.key)) return rule
-  const unchanged = comparedFields(before, storedOf(rule), list).filter((field) =>
-    field.before === "pseudonymize" && field.after === "pseudonymize"
-  )
-  const documented = new Set(Lists.fieldPaths(list))
-  const isBelow = (path: string) => (field: string) => field.startsWith(`${path}.`)
-  // A path that both rules name may be that of an undocumented field of this list.
-  const unchangedOthers = Object.keys(rule.fields).filter((path) =>
-    !documented.has(path) && rule.fields[path] === "pseudonymize" && before.fields[path] === "pseudonymize" &&
-    Object.keys({ ...before.fields, ...rule.fields })
-      .filter(isBelow(path))
-      .every((field) => before.fields[field] === rule.fields[field])
-  )
-  const kept = [...unchanged.map(({ path }) => path), ...unchangedOthers]
-  return { ...rule, fields: { ...rule.fields, ...Object.fromEntries(kept.map((path) => [path, "keep"])) } }
-}
-
-/**
  * The rule of erasures under the table of classes of a stored rule. It changes no text of a record that was erased
  * under that table. Undefined if erasures leave out the same fields now.
  */
@@ -256,6 +233,11 @@ export const fieldChanges = (
   ]
   return [...new Map(changes.filter(({ from, to }) => from !== to).map((change) => [change.field, change])).values()]
 }
+
+/** Whether a rule leaves out every documented field that identifies a person. */
+export const omitsPersons = (rule: RuleSettings): boolean =>
+  Lists.all.flatMap(Lists.fieldMeanings)
+    .every((field) => field.identifies !== "person" || actionOf(rule, field) === "omit")
 
 /** Returns the check value of the key of the pseudonyms under a stored rule, or undefined if the rule has none. */
 export const keyCheckIn = (stored: string | undefined): string | undefined => parseStored(stored)?.key

@@ -34,6 +34,15 @@ export const hashesIn = (key: Key, list: Lists.AnyList, text: string): ReadonlyA
 ]
 
 /**
+ * Returns the texts that a copy may have for a value: the value, its pseudonym, and the pseudonym of its pseudonym, which
+ * earlier versions wrote when a rewrite kept the values and a later one replaced them again.
+ */
+export const storedForms = (key: Key, value: string): ReadonlyArray<string> => {
+  const replaced = pseudonym(key, value)
+  return [value, replaced, pseudonym(key, replaced)]
+}
+
+/**
  * Returns the function that gives the index of the first criterion that applies to a record, or -1. A stored text may have the
  * pseudonym of a value instead of the value. The function takes the same time for any number of criteria. To a damaged text that
  * is not JSON, a criterion applies if the text contains its value.
@@ -45,7 +54,7 @@ export const matcherOf = (
   const indexes = new Map<string, number>()
   for (const [index, { kind, value }] of criteria.entries()) {
     const wanted = Redacted.value(value)
-    for (const text of [wanted, pseudonym(key, wanted)]) {
+    for (const text of storedForms(key, wanted)) {
       const identifier = `${kind}\0${text}`
       indexes.set(identifier, indexes.get(identifier) ?? index)
     }
@@ -55,7 +64,7 @@ export const matcherOf = (
     if (!isJson(text)) {
       return criteria.findIndex(({ value }) => {
         const wanted = Redacted.value(value)
-        return text.includes(wanted) || text.includes(pseudonym(key, wanted))
+        return storedForms(key, wanted).some((form) => text.includes(form))
       })
     }
     const found = identifiersIn(list, text).flatMap(({ kind, value }) => indexes.get(`${kind}\0${value}`) ?? [])

@@ -324,6 +324,63 @@ export const suite = (name: string, destination: RedactedDestination) => {
         yield* assertVerified(folder)
       }).pipe(Effect.scoped))
 
+    it.live("replaces no pseudonym again with the same key, even if a rule has kept the values meanwhile", () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const otherKey = Redacted.make(new TextEncoder().encode("another key, of 32 characters too"))
+        const customers: PersonalRule = { ...keepAll, fields: { customerId: "pseudonymize" }, key }
+        yield* run(folder, [payout(0, "cust-a"), payout(1, "cust-b")], customers)
+        const rewritten = (rule: PersonalRule) => withOpened(folder, (opened) => rewrite(opened, { rule }))
+        const erased = (customer: string, by: typeof key) =>
+          withOpened(
+            folder,
+            (opened) =>
+              Effect.result(erase(opened, { criteria: [criterion("customer-id", customer)], key: by, by: "tester" }))
+          )
+        yield* rewritten({ ...keepAll, key })
+        // The rows get the values again and another person. The changes have the pseudonyms.
+        yield* run(folder, [payout(0, "cust-c"), payout(1, "cust-d")], { ...keepAll, key })
+        assert.strictEqual((yield* erased("cust-a", otherKey))._tag, "Failure")
+        yield* rewritten(customers)
+        const content = yield* destination.content(folder)
+        for (const customer of ["cust-a", "cust-b", "cust-c", "cust-d"]) {
+          assert.include(content, pseudonym(key, customer))
+          assert.notInclude(content, pseudonym(key, pseudonym(key, customer)))
+        }
+        // An earlier version forgot the key under the rule that keeps the values, and replaced the pseudonyms again.
+        yield* rewritten({ ...keepAll, key })
+        yield* withOpened(
+          folder,
+          (opened) =>
+            opened.redact((statements) =>
+              Effect.flatMap(statements.state, (state) => statements.setState({ ...state, keyCheck: undefined }))
+            )
+        )
+        yield* rewritten(customers)
+        assert.include(yield* destination.content(folder), pseudonym(key, pseudonym(key, "cust-a")))
+        assert.strictEqual((yield* erased("cust-a", key))._tag, "Success")
+        assert.notInclude(yield* destination.content(folder), pseudonym(key, pseudonym(key, "cust-a")))
+        yield* assertVerified(folder)
+      }).pipe(Effect.scoped))
+
+    it.live("replaces all pseudonyms if the key is another one, and forgets the key when no person is left", () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const otherKey = Redacted.make(new TextEncoder().encode("another key, of 32 characters too"))
+        yield* run(folder, [payout(0, "cust-a"), payout(1, "cust-b")], pseudonymize)
+        const rewritten = (rule: PersonalRule) => withOpened(folder, (opened) => rewrite(opened, { rule }))
+        const keyChecked = () => withOpened(folder, (opened) => Effect.map(opened.personal, (state) => state.keyCheck))
+        yield* rewritten({ ...pseudonymize, key: otherKey })
+        const content = yield* destination.content(folder)
+        assert.include(content, pseudonym(otherKey, pseudonym(key, "cust-a")))
+        assert.notInclude(content, pseudonym(key, "cust-a"))
+        yield* rewritten({ ...keepAll, preset: "omit", fields: { customerId: "keep" } })
+        assert.strictEqual(yield* keyChecked(), keyCheck(otherKey))
+        yield* rewritten({ ...keepAll, preset: "omit" })
+        assert.isUndefined(yield* keyChecked())
+        yield* assertVerified(folder)
+      }).pipe(Effect.scoped))
+
     it.live("completes a rewrite before anything else, and refuses another key while persons are suppressed", () =>
       Effect.gen(function*() {
         const folder = yield* temporaryFolder
