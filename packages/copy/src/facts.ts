@@ -1,7 +1,7 @@
 /** What is known about a service, as `@payments/copy/facts`. Import it dynamically: few programs need it. */
 export { conformance, type ConformanceOptions } from "./facts/Conformance.ts"
 export { copyFacts } from "./facts/CopyFacts.ts"
-export { refusedAfterMs } from "./facts/CursorFacts.ts"
+export { lifeBounds, lifeWith } from "./facts/CursorFacts.ts"
 export { FactsFileError, readFacts } from "./facts/FactsFile.ts"
 export { type Accepted, acceptFact, type FactPlace, factsIn } from "./facts/FactStore.ts"
 export type { Broken, Finding, Verdict } from "./facts/Finding.ts"

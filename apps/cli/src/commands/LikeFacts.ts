@@ -2,7 +2,7 @@
  * Makes the options of a sandbox that serves as a service was observed. Only certain facts count. A fact is repeated by
  * one entry; `docs/sandbox.md` says which answers are not.
  */
-import type { KnownFact } from "@payments/copy/facts"
+import { type KnownFact, lifeWith } from "@payments/copy/facts"
 import { Lists } from "@payments/core"
 import type { Behaviour, Fault } from "@payments/core/testing"
 import type { OptionsOfList, SandboxOptions } from "@payments/sandbox"
@@ -191,17 +191,10 @@ const cursorFilters: { readonly [answer: string]: Behaviour } = {
   "the next page, without the filter": { cursorFilters: "keep" }
 }
 
-/** Within the bounds of the answer, so that each cursor that is older than the lower one is refused. */
-const lives: { readonly [answer: string]: number } = {
-  "less than 5 s": 2500,
-  "less than 10 s": 5000,
-  "less than 1 min": 10_000,
-  "less than 10 min": 60_000,
-  "less than 1 h": 600_000
+const cursorLife: Repeat = (answer) => {
+  const cursorMs = lifeWith(answer)
+  return cursorMs === undefined ? undefined : { faults: [{ fault: "cursorExpires", cursorMs }] }
 }
-
-const cursorLife: Repeat = (answer) =>
-  lives[answer] === undefined ? undefined : { faults: [{ fault: "cursorExpires", cursorMs: lives[answer] }] }
 
 /**
  * Filters whose parameters have names that nobody knows: a made-up value gives what an unknown parameter gives, and the

@@ -127,6 +127,9 @@ describe("a sandbox like the facts of another service", () => {
     ["the life of a cursor, within its bounds", [known("cursor-life", "less than 1 min")], {
       faults: [{ fault: "cursorExpires", cursorMs: 10_000, list: "invoices" }]
     }],
+    ["the life of a cursor between two bounds", [known("cursor-life", "between 6 h and 1 day")], {
+      faults: [{ fault: "cursorExpires", cursorMs: 6 * 3_600_000, list: "invoices" }]
+    }],
     ["no end of a cursor's life", [known("cursor-life", "at least 1 h")], {}],
     ["an unknown name of the limit, which then shows nothing about limits", [
       known("limit-1", "more"),

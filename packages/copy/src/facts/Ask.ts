@@ -7,6 +7,7 @@ import { DateTime, Duration, Effect, Redacted } from "effect"
 import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 import { longestWait, NotObserved, notObserved, retryAfterIn, textOf } from "./Exchange.ts"
 import { makeFlood, type SendFlood } from "./Flood.ts"
+import type { Keeper } from "./KeptCursor.ts"
 
 export { NotObserved, notObserved } from "./Exchange.ts"
 
@@ -81,6 +82,8 @@ export interface Ask {
   readonly waiting: Ask
   /** The cursors of this round that no request has sent. */
   readonly unused: ReadonlyMap<string, UnusedCursor>
+  /** Keeps a cursor for later runs. */
+  readonly keeper: Keeper | undefined
   /** Why no request can be sent with another key, if so. */
   readonly noOtherKey: string | undefined
   /** Sends requests at another rate than the source allows. Undefined if that is not permitted. */
@@ -129,6 +132,8 @@ export interface AskOptions {
   readonly names?: Map<string, string>
   /** Gets the sizes of pages that others followed, by limit. Further requests of the list, with the same map, know them. */
   readonly sizes?: Map<string, Set<number>>
+  /** Keeps a cursor for later runs. */
+  readonly keeper?: Keeper | undefined
   /** Gets the body of each successful answer, and its JSON object. */
   readonly onAnswer?: (text: string, page: Answer["page"], headers: Answer["headers"]) => void
 }
@@ -161,10 +166,6 @@ export const makeAsk = (options: AskOptions): Ask => {
           }
         })
     )
-  // A page of 100 can have fewer records because the largest limit is smaller.
-  const hasShortPages = () =>
-    (sizes.get("100")?.size ?? 0) > 1 ||
-    ["1", "2"].some((limit) => Math.min(...sizes.get(limit) ?? [2]) < Number(limit))
   const get: Ask["get"] = (parameters, unusual) => {
     const known = answersTo(parameters, unusual).at(0)
     return known === undefined ? send(parameters, unusual) : Effect.succeed(known)
@@ -187,8 +188,9 @@ export const makeAsk = (options: AskOptions): Ask => {
     get,
     getRecent,
     last,
-    hasShortPages,
+    hasShortPages: () => areShort(sizes),
     unused: cursors.unused,
+    keeper: options.keeper,
     noOtherKey: problemOfOtherKey(options),
     httpVersion: versionOf(options),
     flood: options.mayThrottle === true ? makeFlood(options) : undefined,
@@ -204,6 +206,11 @@ export const makeAsk = (options: AskOptions): Ask => {
   }
   return { ...shared, ifUnclear: "send", getAfter: getAfter(send), waiting }
 }
+
+/** Whether a page before the end was short. A page of 100 can have fewer records because the largest limit is smaller. */
+const areShort = (sizes: ReadonlyMap<string, ReadonlySet<number>>): boolean =>
+  (sizes.get("100")?.size ?? 0) > 1 ||
+  ["1", "2"].some((limit) => Math.min(...sizes.get(limit) ?? [2]) < Number(limit))
 
 /** Keeps the answers to each query. The same query is the same request, whatever its parameters mean. */
 const makeAnswers = (nameOf: Ask["nameOf"]) => {

@@ -2,6 +2,7 @@
 import type { Effect } from "effect"
 import type { Evidence, Observation } from "../port/Judgement.ts"
 import type { Ask, NotObserved, Observed } from "./Ask.ts"
+import type { Keeper } from "./KeptCursor.ts"
 
 /**
  * `keys`: after two rounds of the other facts, because a service may lock a key out after several wrong ones. `rates`: at the end,
@@ -23,6 +24,8 @@ export interface Fact {
   readonly isLast?: boolean
   /** When it is observed, if not with the other facts. */
   readonly phase?: Phase
+  /** Whether a run can show more than a certain answer says, although that was observed a short time ago. */
+  readonly isDue?: (keeper: Keeper, evidence: Evidence, nowMs: number) => boolean
   /** Adds an observation, if different answers do not contradict each other. */
   readonly add?: (evidence: Evidence, next: Observation) => Evidence
 }

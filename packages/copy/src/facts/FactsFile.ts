@@ -1,6 +1,6 @@
 /**
  * The observations of a service, in a file. A file of another service, of a later version or with other content is refused
- * and stays as it is. It has no key, cursor, filter value or part of a record.
+ * and stays as it is. It has no key, filter value or part of a record. A cursor in it is encrypted (`KeptCursor.ts`).
  */
 import { Lists, PaymentsConfig } from "@payments/core"
 import { Data, Duration, Effect, FileSystem, Option, type PlatformError, Schema } from "effect"

@@ -16,10 +16,12 @@ import {
   type NotObserved,
   notObserved
 } from "./Ask.ts"
+import { keepCursor } from "./CursorFacts.ts"
 import { exportFacts } from "./ExportFacts.ts"
 import type { Fact, Phase } from "./Fact.ts"
 import { evidenceIn, type Evidences, type FactsFileError } from "./FactsFile.ts"
 import { type FactPlace, openFacts } from "./FactStore.ts"
+import { type Keeper, keepersOf } from "./KeptCursor.ts"
 import { listChanged } from "./Movement.ts"
 import { factsOf } from "./Registry.ts"
 import { usedBy } from "./Uses.ts"
@@ -139,7 +141,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
   })
   // Observe every fact once before any fact a second time, so that the observations of a fact lie apart.
   const shared = { ...options, client, config, paces, pause, take: requests.take }
-  const makeAsks = asksWith(shared, facts)
+  const makeAsks = asksWith(shared, facts, yield* keepersOf(config, store))
   const asksOf: Array<ReadonlyArray<Ask>> = []
   for (const [round, { phase, sharesWith = round }] of rounds.entries()) {
     const now = yield* DateTime.now
@@ -158,13 +160,24 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
       for (const subject of waiting) yield* observe(subject, { ...subject.ask, ifUnclear, other: subject.other })
     }
   }
+  // Without a request left, a later run keeps one.
+  for (const ask of makeAsks()) yield* Effect.ignore(keepCursor(ask))
   return { facts: knownFacts(facts), requests: requests.spent(), costs }
 }, Effect.scoped)
 
 /** Returns a function that makes a client for each list. Those of one list know the sizes and names that it has shown. */
-const asksWith = (shared: Omit<AskOptions, "list" | "sizes" | "names">, facts: Evidences) => {
+const asksWith = (
+  shared: Omit<AskOptions, "list" | "sizes" | "names" | "keeper">,
+  facts: Evidences,
+  keeperOf: (list: Lists.AnyList) => Keeper
+) => {
   const ofAll = { ...shared, throttled: { count: 0 }, refusals: { areRandom: false } }
-  const known = Lists.all.map((list) => ({ list, sizes: new Map<string, Set<number>>(), names: namesIn(facts, list) }))
+  const known = Lists.all.map((list) => ({
+    list,
+    sizes: new Map<string, Set<number>>(),
+    names: namesIn(facts, list),
+    keeper: keeperOf(list)
+  }))
   return (): ReadonlyArray<Ask> => known.map((one) => makeAsk({ ...ofAll, ...one }))
 }
 
@@ -213,7 +226,7 @@ const groupsOf = ({ asks, costs, facts, now, phase }: {
       const evidence = evidenceIn(facts, ask.list.label, fact.name)
       if (fact.phase !== phase) return []
       if (phase !== undefined && now === undefined && evidence.problem !== undefined) return []
-      if (judge(evidence).degree === "certain" && (now === undefined || isRecent(evidence, now))) return []
+      if (judge(evidence).degree === "certain" && (now === undefined || !isDue(ask, fact, evidence, now))) return []
       const isCheap = (costs.get(`${ask.list.label} ${fact.name}`) ?? 0) <= fewRequests
       const rank = fact.isLast === true ? 4 : evidence.problem !== undefined ? 3 : isCheap ? 1 : 2
       return [{ ask, other: asks[(index + 1) % asks.length], fact, rank }]
@@ -240,6 +253,11 @@ const fewRequests = 2
 
 /** After this time, a run observes a certain fact again. */
 const recent = Duration.days(1)
+
+/** Whether a run observes a certain fact again. */
+const isDue = ({ keeper }: Ask, fact: Fact, evidence: Evidence, now: DateTime.Utc): boolean =>
+  !isRecent(evidence, now) ||
+  keeper !== undefined && fact.isDue?.(keeper, evidence, DateTime.toEpochMillis(now)) === true
 
 const isRecent = ({ observations }: Evidence, now: DateTime.Utc): boolean =>
   Date.parse(observations.at(-1)?.at ?? "") > DateTime.toEpochMillis(now) - Duration.toMillis(recent)

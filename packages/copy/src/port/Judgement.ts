@@ -11,6 +11,8 @@ const Observation = Schema.Struct({
   answer: Schema.String,
   /** What was seen, as a sentence. */
   seen: Schema.String,
+  /** What this observation alone has shown, if the answer rests on several. */
+  bound: Schema.optionalKey(Schema.String),
   /** When, as an ISO 8601 date-time. */
   at: Schema.String
 })
@@ -33,6 +35,8 @@ export const Evidence = Schema.Struct({
   problem: Schema.optional(Schema.String),
   /** The last observations, oldest first. */
   observations: Schema.Array(Observation),
+  /** What later runs need to observe the fact, encrypted. */
+  kept: Schema.optionalKey(Schema.String),
   /** The last decisions, oldest first. */
   acceptances: Schema.optionalKey(Schema.Array(Acceptance))
 })
@@ -59,7 +63,7 @@ export interface Judgement {
 }
 
 /** How many observations are stored. Older ones no longer contradict. */
-const maxObservations = 20
+export const maxObservations = 20
 
 const toAppear = 2
 const toReplace = 3
@@ -83,11 +87,12 @@ export const add = ({ problem: _observed, ...before }: Evidence, next: Observati
 
 /** Makes the last answer the accepted one, if it is not. What was observed before is about the earlier behaviour. */
 export const accept = (evidence: Evidence, by: string, at: string): Evidence => {
-  const { accepted, acceptances = [], observations } = evidence
+  const { accepted, acceptances = [], observations, problem: _observed, ...others } = evidence
   const last = observations.at(-1)
   if (last === undefined || last.answer === accepted) return evidence
   const acceptance = { by, at, after: last.answer, ...(accepted === undefined ? {} : { before: accepted }) }
   return {
+    ...others,
     accepted: last.answer,
     observations: observations.slice(-lastInARow(observations)),
     acceptances: [...acceptances, acceptance].slice(-maxObservations)

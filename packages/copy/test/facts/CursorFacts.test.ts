@@ -1,20 +1,33 @@
 /** The life of a cursor, over HTTP with short steps, and how its bounds are added. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
-import { Lists, makePaces } from "@payments/core"
+import { Lists, makePaces, type PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { Sandbox } from "@payments/sandbox"
-import { Duration, Effect, FileSystem, Layer } from "effect"
+import { Clock, Duration, Effect, FileSystem, Layer, Redacted, type Scope } from "effect"
 import { HttpClient } from "effect/http"
 import { join } from "node:path"
 import { type KnownFact, probe } from "../../src/facts.ts"
-import { type Ask, makeAsk } from "../../src/facts/Ask.ts"
+import { type Ask, cursorOf, makeAsk, notObserved } from "../../src/facts/Ask.ts"
 import { cursorLife } from "../../src/facts/CursorFacts.ts"
+import { evidenceIn } from "../../src/facts/FactsFile.ts"
+import { openFacts } from "../../src/facts/FactStore.ts"
+import { type Keeper, keepersOf, type KeptCursor } from "../../src/facts/KeptCursor.ts"
 import { judge, noEvidence } from "../../src/port/Judgement.ts"
 
 const platform = Layer.merge(NodeServices.layer, layerHttpClient)
 
 const steps = [{ text: "short", ms: 500 }, { text: "long", ms: 60_000 }]
+
+const askOf = (
+  config: PaymentsConfig["Service"],
+  list: Lists.AnyList,
+  options: Partial<Parameters<typeof makeAsk>[0]> = {}
+) =>
+  Effect.map(
+    Effect.all([HttpClient.HttpClient, makePaces(config)]),
+    ([client, paces]) => makeAsk({ client, config, list, paces, pause: Duration.zero, take: Effect.void, ...options })
+  )
 
 /** Requests a first page, waits, and observes. Returns the answer or the reason, and the number of requests of the observation. */
 const observeAfter = (
@@ -25,9 +38,7 @@ const observeAfter = (
   Sandbox.use(({ advance, counters, url }) =>
     Effect.gen(function*() {
       const config = yield* Sandbox.config(url)
-      const client = yield* HttpClient.HttpClient
-      const [paces, list] = [yield* makePaces(config), Lists.invoices]
-      const http = makeAsk({ client, config, list, paces, pause: Duration.zero, take: Effect.void })
+      const http = yield* askOf(config, Lists.invoices)
       const forgotten = new Set<string>()
       const ask: Ask = {
         ...http,
@@ -93,6 +104,11 @@ describe("the life of a cursor", () => {
       assert.match(facts.find(answerOf)?.answer ?? "", /^at least \d+ s$/, "a busy machine takes longer")
     }).pipe(Effect.scoped, Effect.provide(platform)))
 
+  it("keeps both bounds, however often one of them is observed", () => {
+    const answers = ["less than 1 day", "less than 1 day", ...Array.from({ length: 100 }, () => "at least 1 h")]
+    assert.deepInclude(addAll(...answers), { degree: "certain", answer: "between 1 h and 1 day" })
+  })
+
   const addAll = (...answers: ReadonlyArray<string>) =>
     judge(answers.reduce(
       (evidence, answer) => cursorLife().add?.(evidence, { answer, seen: "", at: "" }) ?? evidence,
@@ -104,13 +120,131 @@ describe("the life of a cursor", () => {
     [["at least 10 s", "at least 1 min"], "certain", "at least 10 s"],
     [["at least 1 min", "at least 10 s"], "certain", "at least 10 s"],
     [["at least 1 min", "at least 1 min", "at least 10 s"], "certain", "at least 1 min"],
-    [["at least 10 s", "at least 10 s", "at least 1 min"], "likely", "at least 1 min"],
+    [["at least 10 s", "at least 10 s", "at least 1 min"], "certain", "at least 10 s"],
+    [["at least 10 s", "at least 1 day", "at least 1 day"], "certain", "at least 1 day"],
     [["less than 10 s", "less than 1 min"], "certain", "less than 1 min"],
     [["less than 1 min", "less than 10 s"], "certain", "less than 1 min"],
-    [["less than 1 min", "less than 1 min", "at least 10 s"], "undecided", "at least 10 s"],
-    [["at least 10 min", "less than 10 s"], "undecided", "less than 10 s"]
+    [["less than 1 min", "less than 1 min", "at least 10 s"], "certain", "less than 1 min"],
+    [["at least 10 s", "less than 1 min"], "undecided", "less than 1 min"],
+    [["at least 10 s", "less than 1 min", "at least 5 s"], "certain", "at least 5 s"],
+    [["less than 1 min", "less than 1 min", "at least 10 s", "at least 10 s"], "certain", "between 10 s and 1 min"],
+    [["at least 10 min", "less than 10 s"], "undecided", "less than 10 s"],
+    [["at least 10 min", "at least 10 min", "less than 10 s", "less than 5 s"], "undecided", "less than 10 s"],
+    [
+      ["at least 10 min", "at least 10 min", "less than 10 s", "less than 5 s", "less than 5 s"],
+      "certain",
+      "less than 5 s"
+    ]
   ])("is, after %j, %s: %s", (answers, degree, answer) => {
     const judged = addAll(...answers)
     assert.deepStrictEqual([judged.degree, judged.answer], [degree, answer])
   })
+})
+
+const day = 24 * 3_600_000
+
+/** A clock that is ahead. The sandbox has the real one. */
+const laterClock = (ms: number) =>
+  Effect.map(Clock.Clock, (clock): Clock.Clock => {
+    const now = () => clock.currentTimeMillisUnsafe() + ms
+    return Object.assign(Object.create(clock), { currentTimeMillisUnsafe: now, currentTimeMillis: Effect.sync(now) })
+  })
+
+/** Probes after some days, with a file of facts. Returns how sure the life of a cursor is, and the answer. */
+const makeRuns = Effect.gen(function*() {
+  const folder = yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
+  const file = join(folder, "facts.json")
+  const { setFaults, url } = yield* Sandbox
+  const config = yield* Sandbox.config(url)
+  return {
+    file,
+    config,
+    setFaults,
+    runAfter: (days: number) =>
+      Effect.gen(function*() {
+        const probed = probe(config, { to: file, budget: 400, pause: Duration.zero })
+        const { facts } = yield* Effect.provideService(probed, Clock.Clock, yield* laterClock(days * day))
+        const life = facts.find(({ list, name }) => name === "cursor-life" && list === "payoutRequests")
+        return [life?.degree, life?.answer]
+      })
+  }
+})
+
+describe("a cursor that a run keeps for later ones", () => {
+  const withRuns = <A, E>(
+    options: Parameters<typeof Sandbox.layer>[0],
+    use: (
+      runs: Effect.Success<typeof makeRuns>
+    ) => Effect.Effect<A, E, HttpClient.HttpClient | NodeServices.NodeServices | Sandbox | Scope.Scope>
+  ) =>
+    Effect.flatMap(makeRuns, use).pipe(
+      Effect.scoped,
+      Effect.provide(Layer.merge(Sandbox.layer(options), platform))
+    )
+
+  it.live("shows over days how long it is accepted, as a bracket", () =>
+    withRuns({}, ({ config, file, runAfter, setFaults }) =>
+      Effect.gen(function*() {
+        yield* runAfter(0)
+        const first = yield* askOf(config, Lists.payoutRequests)
+        const cursor = cursorOf(yield* first.send({ limit: "7" }))
+        const text = yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.readFileString(file))
+        assert.include(text, "\"kept\":")
+        assert.isString(cursor)
+        assert.notInclude(text, String(cursor))
+        assert.deepStrictEqual(yield* runAfter(2), ["certain", "at least 1 day"])
+        assert.deepStrictEqual(yield* runAfter(4), ["certain", "at least 1 day"])
+        assert.deepStrictEqual(yield* runAfter(6), ["certain", "at least 3 days"])
+        yield* Effect.sleep(1000)
+        yield* setFaults([{ fault: "cursorExpires", cursorMs: 900 }])
+        assert.deepStrictEqual(yield* runAfter(8), ["certain", "at least 3 days"])
+        yield* Effect.sleep(1000)
+        assert.deepStrictEqual(yield* runAfter(17), ["certain", "between 3 days and 30 days"])
+      })))
+
+  it.live("shows nothing by a refusal, if a service accepts a cursor once only", () =>
+    withRuns({ behaviour: { cursorUse: "once" } }, ({ runAfter }) =>
+      Effect.gen(function*() {
+        yield* runAfter(0)
+        assert.deepStrictEqual(yield* runAfter(2), ["likely", "at least 1 day"])
+        assert.deepStrictEqual(yield* runAfter(4), ["certain", "at least 1 day"])
+        assert.deepStrictEqual(yield* runAfter(60), ["certain", "at least 1 day"])
+      })))
+
+  it.live("is opened with the same key only, and only for its list", () =>
+    withRuns({}, ({ config, file }) =>
+      Effect.gen(function*() {
+        const store = yield* openFacts(file, config)
+        const kept: KeptCursor = { cursor: "the cursor ✓", between: [1, 2], use: "none" }
+        yield* (yield* keepersOf(config, store))(Lists.payoutRequests).keep(kept)
+        const facts = yield* store.read
+        const sealed = evidenceIn(facts, Lists.payoutRequests.label, "cursor-life").kept ?? ""
+        const moved = {
+          ...store,
+          read: Effect.succeed({
+            ...facts,
+            [Lists.payinSources.label]: { "cursor-life": { observations: [], kept: sealed } }
+          })
+        }
+        const keeperOf = yield* keepersOf(config, moved)
+        assert.deepStrictEqual(keeperOf(Lists.payoutRequests).earlier(), kept)
+        assert.isUndefined(keeperOf(Lists.payinSources).earlier())
+        const otherKey = { ...config, apiKey: Redacted.make("another key of the service") }
+        assert.isUndefined((yield* keepersOf(otherKey, store))(Lists.payoutRequests).earlier())
+      })))
+
+  it.live("is not sent again if a run was killed after it was sent", () =>
+    withRuns({}, ({ config }) =>
+      Effect.gen(function*() {
+        const stored: Array<KeptCursor | undefined> = []
+        let kept: KeptCursor | undefined = { cursor: "from-an-earlier-run", between: [0, 0], use: "none" }
+        const keeper: Keeper = {
+          earlier: () => kept,
+          hasOne: () => true,
+          keep: (cursor) => Effect.sync(() => void stored.push(kept = cursor))
+        }
+        const ask = yield* askOf(config, Lists.invoices, { keeper, take: Effect.fail(notObserved("killed")) })
+        assert.strictEqual((yield* Effect.flip(cursorLife().observe(ask))).reason, "killed")
+        assert.deepStrictEqual(stored.map((cursor) => cursor?.use), ["sent"])
+      })))
 })

@@ -18,12 +18,12 @@ export const warnOfCursorLife = <R>(
   if (pauseMs < shortestPauseMs) return Effect.void
   const pause = `${Number((pauseMs / 1000).toPrecision(2))} s`
   return Effect.scoped(Effect.gen(function*() {
-    const { refusedAfterMs } = yield* Effect.promise(() => import("@payments/copy/facts"))
+    const { lifeBounds } = yield* Effect.promise(() => import("@payments/copy/facts"))
     const reader = yield* Destination.reader(destination)
     for (const name of lists) {
       const list = Lists.byName[name]
       const life = (yield* certainIn(reader, list, source))["cursor-life"]
-      if (pauseMs < (refusedAfterMs(life) ?? Number.POSITIVE_INFINITY)) continue
+      if (pauseMs < lifeBounds(life).refusedAfterMs) continue
       yield* say(
         `${list.label}: at ${rate} requests per second, two pages are ${pause} apart, but a cursor is accepted for ${life}: ` +
           "the fact cursor-life is certain. Raise max_requests_per_second."
