@@ -62,7 +62,7 @@ const draw = (dice: Dice) => ({
   records: dice.pick([150, 400, 1003]),
   order: dice.pick(["newest", "oldest", "shuffled"] as const),
   count: dice.pick(["page", "total", "remaining"] as const),
-  cursors: dice.pick(["keyset", "offset"] as const),
+  cursors: dice.pick(["keyset", "offset", "snapshot"] as const),
   assumedLimit: 10 + dice.below(60),
   /** An invoice filter whose parameter has another name. */
   renamed: dice.chance(0.4) ? dice.pick(["contract", "settlementDate", "reference"] as const) : undefined,
@@ -232,7 +232,7 @@ const isShown = (rules: Rules, { name }: Lists.AnyList, fact: string, disturbanc
   if (most === 50 && ["limit-101", "limit-1000"].includes(fact)) return false
   if (odd.small?.name === name) return restsOn.nothing.test(fact)
   if ((odd.hasHidden === true || odd.shortPage !== undefined) && restsOn.fullPages.test(fact)) return false
-  if (fact === "hidden-records" || fact === "cursor-place") return false
+  if (["hidden-records", "cursor-place", "cursor-snapshot"].includes(fact)) return false
   if (fact.startsWith("parts-")) {
     return records < 200 && most !== 50 && disturbance !== "moving" && odd.shortPage === undefined
   }
@@ -279,10 +279,11 @@ const cursorTruth = (
   return {
     "cursor-list": [refused, ...expired],
     "cursor-place": [
-      cursors === "keyset" ? "the records that follow" : "records of the page again",
+      cursors === "offset" ? "records of the page again" : "the records that follow",
       // The cursors that the fault of short pages issues are positions.
       ...odd.shortPage === undefined ? [] : ["the records that follow", "records of the page again"]
     ],
+    "cursor-snapshot": [cursors === "snapshot" ? "no" : "yes", ...odd.shortPage === undefined ? [] : ["yes"]],
     "cursor-key": odd.cursorKey === undefined
       ? []
       : [odd.cursorKey === "refuse" ? refused : "the next page", ...expired],

@@ -268,6 +268,8 @@ export const repeatedOfList: { readonly [name: string]: Repeat } = {
   "cursor-filters": ofCursor((answer) => behaving(cursorFilters[answer])),
   "cursor-key": ofCursor(choose("cursorKey", { "a refusal": "refuse", "the next page": "obey" })),
   "cursor-life": cursorLife,
+  "cursor-place": (answer) => answer === "records of the page again" ? { cursors: "offset" } : undefined,
+  "cursor-snapshot": (answer) => ({ cursors: answer === "no" ? "snapshot" : "keyset" }),
   "unknown-parameter": unknownParameter,
   "none-key": choose("missingKey", { 401: 401, 403: 403 }),
   "wrong-key": choose("wrongKey", { 401: 401, 403: 403 }),

@@ -62,9 +62,11 @@ export const sandboxCommand = Command.make(
         )
       )
     ),
-    cursors: Flag.Literals("cursors", ["keyset", "offset"]).pipe(
+    cursors: Flag.Literals("cursors", ["keyset", "offset", "snapshot"]).pipe(
       Flag.withDefault("keyset"),
-      Flag.withDescription("what a cursor contains: the last record (keyset) or a count (offset); default keyset")
+      Flag.withDescription(
+        "what a cursor contains: the last record (keyset), a count (offset), or the last record and the time of the first page (snapshot); default keyset"
+      )
     ),
     count: Flag.Literals("count", ["page", "total", "remaining", "unread"]).pipe(
       Flag.withDefault("page"),

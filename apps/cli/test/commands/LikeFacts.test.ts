@@ -130,6 +130,17 @@ describe("a sandbox like the facts of another service", () => {
     ["the life of a cursor between two bounds", [known("cursor-life", "between 6 h and 1 day")], {
       faults: [{ fault: "cursorExpires", cursorMs: 6 * 3_600_000, list: "invoices" }]
     }],
+    ["cursors of a snapshot", [known("cursor-snapshot", "no"), known("cursor-place", "the records that follow")], {
+      cursors: "snapshot"
+    }],
+    [
+      "cursors that are a count",
+      [known("cursor-snapshot", "yes"), known("cursor-place", "records of the page again")],
+      {
+        cursors: "offset"
+      }
+    ],
+    ["cursors that are another position", [known("cursor-snapshot", "yes")], { cursors: "keyset" }],
     ["no end of a cursor's life", [known("cursor-life", "at least 1 h")], {}],
     ["an unknown name of the limit, which then shows nothing about limits", [
       known("limit-1", "more"),

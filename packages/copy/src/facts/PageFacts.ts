@@ -302,7 +302,7 @@ const isLargestAccepted = Effect.fnUntraced(function*(ask: Ask, by: By) {
 })
 
 /** Returns the share of records that another page has as well. */
-const shareOf = (answer: Answer, other: Answer): number => {
+export const shareOf = (answer: Answer, other: Answer): number => {
   const ids = new Set(idsOf(other))
   return idsOf(answer).filter((id) => ids.has(id)).length / Math.max(itemsOf(answer).length, 1)
 }

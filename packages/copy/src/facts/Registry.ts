@@ -7,6 +7,7 @@ import { keyFacts } from "./KeyFacts.ts"
 import { nameFacts } from "./NameFacts.ts"
 import { orderFacts } from "./OrderFacts.ts"
 import { pageFacts } from "./PageFacts.ts"
+import { cursorSnapshot } from "./SnapshotFacts.ts"
 import { transportFacts } from "./TransportFacts.ts"
 import { wholeFacts } from "./WholeFacts.ts"
 
@@ -17,6 +18,7 @@ export const factsOf = (list: Lists.AnyList, pages: number): ReadonlyArray<Fact>
   ...pageFacts(list),
   cursorLife(),
   ...orderFacts(list, pages),
+  cursorSnapshot,
   ...keyFacts(list),
   ...filterFacts(list),
   ...wholeFacts(list),

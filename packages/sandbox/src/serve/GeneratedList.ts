@@ -17,9 +17,10 @@ export interface ListOptions {
   /**
    * What a cursor contains. `keyset`, the default: the last record that was returned; a record that exists during the
    * whole listing is neither skipped nor repeated. `offset`: the number of records that were returned; records are
-   * skipped and repeated when other records vanish and appear.
+   * skipped and repeated when other records vanish and appear. `snapshot`: the last record, and the time of the first
+   * page; all pages of a listing are as of that time.
    */
-  readonly cursors?: "keyset" | "offset" | undefined
+  readonly cursors?: "keyset" | "offset" | "snapshot" | undefined
   /**
    * What `count` counts (§2.5 does not say): the records on the page (the default), all matching records, the matching
    * records after the page, or those of the page and after it.
@@ -66,8 +67,11 @@ export const serve = (list: GeneratedList, options: ListOptions, now: () => numb
   }
 
   return (request) => {
-    const time = now()
-    const [lastIndex, returned] = request.cursor === undefined ? [] : cursors.decode(request, request.cursor) ?? []
+    const [lastIndex, returned, listedAt] = request.cursor === undefined
+      ? []
+      : cursors.decode(request, request.cursor) ?? []
+    // A cursor contains whole numbers. A clock that went back has no later records.
+    const time = kind === "snapshot" ? Math.min(listedAt ?? Infinity, Math.floor(now())) : now()
     const cursor = lastIndex === undefined || returned === undefined ? undefined : { lastIndex, returned }
     if (request.cursor !== undefined && cursor === undefined) return { _tag: "CursorRefused" }
     const hasFilters = Object.keys(request.filters).length > 0
@@ -85,6 +89,7 @@ export const serve = (list: GeneratedList, options: ListOptions, now: () => numb
     const hasMore = lastOfPage !== undefined && following.length > page.length
 
     const total = () => matching?.length ?? countAll(reading, request.filters)
+    const snapshot = kind === "snapshot" ? [time] : []
     const remaining = () => {
       if (matching !== undefined || !hasMore) return following.length - page.length
       return lifecycle.isFixed
@@ -95,7 +100,7 @@ export const serve = (list: GeneratedList, options: ListOptions, now: () => numb
     return {
       _tag: "Page",
       items: page.map((index) => generator.textAt(index, lifecycle.historyOf(index, time))),
-      next: hasMore ? cursors.encode(request, [lastOfPage, returnedBefore + page.length]) : null,
+      next: hasMore ? cursors.encode(request, [lastOfPage, returnedBefore + page.length, ...snapshot]) : null,
       count: counts[options.count ?? "page"]()
     }
   }

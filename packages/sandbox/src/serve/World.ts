@@ -36,7 +36,7 @@ export interface WorldOptions extends GeneratedList.ListOptions {
 }
 
 /** What lists of one world can have otherwise. */
-export interface OptionsOfOne extends Pick<WorldOptions, "order" | "misplaced" | "count" | "anyLimit"> {}
+export interface OptionsOfOne extends Pick<WorldOptions, "order" | "misplaced" | "cursors" | "count" | "anyLimit"> {}
 
 /**
  * How a live world changes. The rates are per list and hour of virtual time. Changes and disappearances are in proportion

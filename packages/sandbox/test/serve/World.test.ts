@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { make } from "../../src/serve/World.ts"
 import {
+  cursorKinds,
   fieldsOf,
   filterOf,
   idOf,
@@ -127,7 +128,7 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
   it("counts the page, all matching records, the remaining ones or both, as `count` says", () => {
     for (const order of orders) {
       for (const filters of [{}, { customerId: "cus_0" }, { customerId: "cus_30" }]) {
-        for (const cursors of ["keyset", "offset"] as const) {
+        for (const cursors of cursorKinds) {
           // As long as the clock of a live world is stopped, the answers do not change.
           for (const live of [undefined, { now: () => 5 * 3_600_000, appearPerHour: 20 }]) {
             const counts = (count: "page" | "total" | "remaining" | "unread") => {
@@ -155,7 +156,7 @@ describe(`a world (WORLD_SEED=${testSeed})`, () => {
     }
   })
 
-  it("accepts a cursor only with its list, limit and filters, and not a cursor of the other kind", () => {
+  it("accepts a cursor only with its list, limit and filters, and not a cursor of another kind", () => {
     const [keyset, offset] = [make({ reservedCursors: true }), make({ cursors: "offset" })]
     const filters = { customerId: "cus_0" }
     const cursor = pageOf(keyset, "payoutRequests", { filters, limit: 10 }).next ?? ""

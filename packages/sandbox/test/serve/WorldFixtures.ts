@@ -17,7 +17,7 @@ export const random = (seed: number) => {
 
 export const listNames = Lists.ListName.literals
 export const orders = ["newest", "oldest", "shuffled"] as const
-export const cursorKinds = ["keyset", "offset"] as const
+export const cursorKinds = ["keyset", "offset", "snapshot"] as const
 
 /** Requests a page, and asserts that the answer is one. */
 export const pageOf = (
