@@ -232,6 +232,8 @@ const isShown = (rules: Rules, { name }: Lists.AnyList, fact: string, disturbanc
   if (most === 50 && ["limit-101", "limit-1000"].includes(fact)) return false
   if (odd.small?.name === name) return restsOn.nothing.test(fact)
   if ((odd.hasHidden === true || odd.shortPage !== undefined) && restsOn.fullPages.test(fact)) return false
+  // Longer lists are not read to their end.
+  if (fact === "count" && rules.count !== "page" && records > 5 * most) return false
   if (["hidden-records", "cursor-place", "cursor-snapshot"].includes(fact)) return false
   if (fact.startsWith("parts-")) {
     return records < 200 && most !== 50 && disturbance !== "moving" && odd.shortPage === undefined

@@ -26,7 +26,7 @@ const rowsOf = (ndjson: string): ReadonlyArray<Record<string, unknown>> =>
 describe("payments probe", () => {
   it.live("learns facts within its requests, and payments facts shows them without a request", () =>
     Effect.gen(function*() {
-      const env = yield* sandboxEnv({ records: 1003, count: "total" })
+      const env = yield* sandboxEnv({ records: 403, count: "total" })
       const cwd = yield* temporaryFolder
       const probed = yield* payments(["probe", "--pause", "1ms", "--budget", "500"], { env, cwd })
       assert.strictEqual(probed.code, 0, probed.stderr)

@@ -18,7 +18,7 @@ import {
 } from "./Ask.ts"
 import { type Fact, observed, records, type Rule, rule } from "./Fact.ts"
 import { textFields, valueOf } from "./FilterFacts.ts"
-import { areFirst, areSame, largest, lastOf, leadsOn, listChanged, observeTwice } from "./Movement.ts"
+import { areFirst, areSame, largest, leadsOn, listChanged, observeTwice } from "./Movement.ts"
 
 /** Facts about the pages of a list. */
 export const pageFacts = ({ limits }: Lists.AnyList): ReadonlyArray<Fact> => [
@@ -307,7 +307,7 @@ export const shareOf = (answer: Answer, other: Answer): number => {
   return idsOf(answer).filter((id) => ids.has(id)).length / Math.max(itemsOf(answer).length, 1)
 }
 
-/** Three pages show what it counts: only one of the answers fits all. */
+/** The pages up to the end of the list show what it counts: only one of the answers fits all of them. */
 const meaningOfCount: Fact = {
   name: "count",
   section: "§2.5",
@@ -318,72 +318,128 @@ const meaningOfCount: Fact = {
       Effect.fnUntraced(function*(by) {
         const all = yield* requirePage(by === "get" ? ask.get(largest) : ask.getRecent(largest))
         const { cursor, page: two } = yield* pageWithCursor(ask, "2", by)
-        const afterAll = cursorOf(all)
-        const isFar = typeof afterAll === "string"
-        const next = yield* pageOf(ask, isFar ? { ...largest, cursor: afterAll } : { limit: "2", cursor }, by)
-        if (!isFar && cursorOf(next) === null) return yield* notObserved("the list has two pages of 2")
-        const answers = [two, all, next] as const
-        const counts = answers.flatMap((answer) => countIn(answer) ?? [])
-        if (counts.length < answers.length) return observed("no integer", "a page without an integer")
+        const isFar = isFollowed(all)
+        const afterTwo = { limit: "2", cursor }
+        const next = yield* pageOf(ask, isFar ? { ...largest, cursor: String(cursorOf(all)) } : afterTwo, by)
+        if (!isFar && !isFollowed(next)) return yield* notObserved("the list has two pages of 2")
+        const counts = [two, all, next].flatMap((answer) => countIn(answer) ?? [])
+        if (counts.length < 3) return observed("no integer", "a page without an integer")
         // If the cursor has no effect, the pages are the same one.
         const shown = new Set(idsOf(isFar ? all : two))
         if (idsOf(next).filter((id) => shown.has(id)).length * 2 > itemsOf(next).length) {
           return yield* notObserved("the next page has records of the one before")
         }
-        const lengths = answers.map((answer) => itemsOf(answer).length)
-        const seen = counts.map((count, index) => `${count} for ${records(lengths[index] ?? 0)}`).join(", then ")
-        if (areSame(counts, lengths)) {
+        if (areSame(counts, [two, all, next].map((answer) => itemsOf(answer).length))) {
           return (yield* countsShortPage(ask, next, itemsOf(isFar ? all : two).length))
-            ? observed("the page", seen)
+            ? observed("the page", seenCounts([two, all, next]))
             : yield* notObserved("no page has fewer records than its limit")
         }
-        const again = yield* requirePage(ask.getAfter(lastOf(answers), largest))
-        const change = Math.abs((countIn(again) ?? Number.NaN) - (countIn(all) ?? 0))
-        // A page of 100 lies between what the counts mean. In a list that changes, they need not fit exactly.
-        const isSteady = change === 0 && areSame(idsOf(again), idsOf(all))
-        const tolerance = isFar && !isSteady ? itemsOf(all).length / 4 : 0
-        const meaning = meaningOf({
-          counts,
-          lengths,
-          skipped: itemsOf(isFar ? all : two).length,
-          tolerance,
-          isShort: ask.hasShortPages()
-        })
-        if (change > tolerance || meaning === undefined) return undefined
-        if (meaning !== "the list") return observed(meaning, seen)
-        // Some services count up to a round number only, or estimate.
-        const pages = [isFar ? all : two, next]
-        const left = Math.max(...counts) - pages.reduce((sum, page) => sum + itemsOf(page).length, 0)
-        const further = isFar && left <= mostFurtherPages * itemsOf(all).length ? mostFurtherPages : 0
-        const read = yield* recordsUpToEnd(ask, pages, further)
-        if (read === undefined) {
-          return isFar && counts.every((count) => count % 10 === 0)
-            ? yield* notObserved("it is a round number, which may be an estimate, or the most that is counted")
-            : observed(meaning, seen)
+        const pages = yield* pagesToEnd(ask, isFar ? [all, next] : [all])
+        const whole = isFar ? [two, ...pages] : [two, all, next]
+        const length = new Set(pages.flatMap(idsOf)).size
+        const placed = placesOf(two, isFar ? undefined : next, pages)
+        const exact = meaningOf(placed, length, { gained: 0, lost: 0 })
+        if (exact !== undefined || by === "get") {
+          return exact === undefined ? undefined : observed(exact, seenCounts(whole))
         }
-        // As many records may have appeared or vanished elsewhere as on the first page.
-        const [one, other] = [idsOf(all), idsOf(again)]
-        const moved = one.filter((id) => !other.includes(id)).length + other.filter((id) => !one.includes(id)).length
-        const isNear = (count: number) =>
-          Math.abs(count - read) <= (isSteady ? 0 : Math.min(tolerance, change + 2 * moved + 3))
-        return counts.every(isNear) ? observed(meaning, seen) : undefined
+        const meaning = meaningOf(placed, length, yield* changeDuring(ask, pages))
+        return meaning === undefined ? undefined : observed(meaning, seenCounts(whole))
       })
     )
 }
 
-/** Longer lists are not read to their end to compare it with `count`. */
-const mostFurtherPages = 3
+/** Longer lists are not read to their end to compare it with `count`. An export does. */
+const mostPages = 5
+/** How many records a list may gain or lose while its pages are read one after the other. */
+const mostChanged = 25
 
-/** Returns how many records there are up to the end of the list; undefined if it has too many more pages. */
-const recordsUpToEnd = Effect.fnUntraced(function*(ask: Ask, pages: ReadonlyArray<Answer>, most: number) {
-  const read = [...pages]
-  for (let further = 0;; further++) {
-    const last = read.at(-1)
-    if (last === undefined || !isFollowed(last)) return read.reduce((sum, page) => sum + itemsOf(page).length, 0)
-    if (further === most) return undefined
-    read.push(yield* pageOf(ask, { ...largest, cursor: String(cursorOf(last)) }))
+const seenCounts = (pages: ReadonlyArray<Answer>): string =>
+  pages.map((page) => `${countIn(page)} for ${records(itemsOf(page).length)}`).join(", then ")
+
+/** Returns the pages from the first one up to the end of the list. */
+const pagesToEnd = Effect.fnUntraced(function*(ask: Ask, first: ReadonlyArray<Answer>) {
+  const pages = [...first]
+  for (let last = pages.at(-1); last !== undefined && isFollowed(last); last = pages.at(-1)) {
+    if (pages.length === mostPages) return yield* notObserved(`the list has more than ${mostPages} pages`)
+    pages.push(yield* pageOf(ask, { ...largest, cursor: String(cursorOf(last)) }))
   }
+  return pages
 })
+
+/** A page, and how many records are before it. */
+interface PlacedPage {
+  readonly page: Answer
+  readonly before: number
+}
+
+const placesOf = (
+  two: Answer,
+  afterTwo: Answer | undefined,
+  pages: ReadonlyArray<Answer>
+): ReadonlyArray<PlacedPage> => {
+  let before = 0
+  return [
+    { page: two, before: 0 },
+    ...afterTwo === undefined ? [] : [{ page: afterTwo, before: itemsOf(two).length }],
+    ...pages.map((page) => {
+      const placed = { page, before }
+      before += itemsOf(page).length
+      return placed
+    })
+  ]
+}
+
+/** How many records a list has gained and lost. */
+interface Change {
+  readonly gained: number
+  readonly lost: number
+}
+
+/** Returns the only meaning by which each count is what it should be, but for the change of the list. */
+const meaningOf = (
+  pages: ReadonlyArray<PlacedPage>,
+  length: number,
+  { gained, lost }: Change
+): string | undefined => {
+  const expected: { readonly [meaning: string]: (page: PlacedPage) => number } = {
+    "the list": () => length,
+    "what follows the page": ({ before, page }) => length - before - itemsOf(page).length,
+    "the page and what follows": ({ before }) => length - before
+  }
+  const [fitting, other] = Object.entries(expected).flatMap(([meaning, countOf]) =>
+    pages.every((one) => {
+        const excess = (countIn(one.page) ?? Number.NaN) - countOf(one)
+        return excess <= Math.min(gained, mostChanged) && -excess <= Math.min(lost, mostChanged)
+      }) ?
+      [meaning] :
+      []
+  )
+  return other === undefined ? fitting : undefined
+}
+
+/** Returns how many records the first and the last page have gained and lost while the pages were read. */
+const changeDuring = Effect.fnUntraced(function*(ask: Ask, pages: ReadonlyArray<Answer>) {
+  const [first, beforeLast, last] = [pages.at(0), pages.at(-2), pages.at(-1)]
+  if (first === undefined || last === undefined) return { gained: 0, lost: 0 }
+  const again = yield* requirePage(ask.getAfter(last, largest))
+  // New records move others off the end of the page, which are not lost.
+  const had = new Set(idsOf(first))
+  const shared = new Set(idsOf(again).filter((id) => had.has(id)))
+  const upToShared = (ids: ReadonlyArray<unknown>) => ids.slice(0, ids.findLastIndex((id) => shared.has(id)) + 1)
+  const start = changeBetween(upToShared(idsOf(first)), upToShared(idsOf(again)))
+  if (beforeLast === undefined) return start
+  const lastAgain = yield* ask.getAfter(last, { ...largest, cursor: String(cursorOf(beforeLast)) })
+  const end = lastAgain.page === undefined ? { gained: 0, lost: 0 } : changeBetween(idsOf(last), idsOf(lastAgain))
+  return { gained: start.gained + end.gained, lost: start.lost + end.lost }
+})
+
+const changeBetween = (before: ReadonlyArray<unknown>, after: ReadonlyArray<unknown>): Change => {
+  const [earlier, later] = [new Set(before), new Set(after)]
+  return {
+    gained: after.filter((id) => !earlier.has(id)).length,
+    lost: before.filter((id) => !later.has(id)).length
+  }
+}
 
 /** Whether `count` is that of the page, also on one with fewer records than its limit. Shares requests with facts about filters. */
 const countsShortPage = Effect.fnUntraced(function*(ask: Ask, next: Answer, full: number) {
@@ -401,33 +457,6 @@ const countsShortPage = Effect.fnUntraced(function*(ask: Ask, next: Answer, full
   }
   return false
 })
-
-/** Returns the only meaning by which the list has the same length on all pages. `skipped` records precede the last page. */
-const meaningOf = ({ counts, isShort, lengths, skipped, tolerance }: {
-  readonly counts: ReadonlyArray<number>
-  readonly lengths: ReadonlyArray<number>
-  readonly skipped: number
-  readonly tolerance: number
-  /** Whether pages are short before the end, so that few records were read. */
-  readonly isShort: boolean
-}): string | undefined => {
-  const before = [0, 0, skipped]
-  // The list has at least the records that were read.
-  const isLong = !isShort && counts.every((count) => count >= skipped + (lengths[2] ?? 0) - tolerance)
-  const totals = {
-    ...(isLong ? { "the list": counts } : {}),
-    "what follows the page": counts.map((count, index) => count + (before[index] ?? 0) + (lengths[index] ?? 0)),
-    "the page and what follows": counts.map((count, index) => count + (before[index] ?? 0))
-  }
-  const spreads = Object.entries(totals).map(([meaning, found]) => ({
-    meaning,
-    spread: Math.max(...found) - Math.min(...found)
-  }))
-  const [best, other] = spreads.toSorted((a, b) => a.spread - b.spread)
-  return best !== undefined && best.spread <= tolerance && (other?.spread ?? Infinity) > 2 * tolerance
-    ? best.meaning
-    : undefined
-}
 
 const unknownParameter: Fact = {
   name: "unknown-parameter",

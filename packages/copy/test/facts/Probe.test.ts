@@ -43,9 +43,9 @@ const factOf = ({ facts }: Pick<Probed, "facts">, name: string, list: Lists.List
   return fact === undefined ? undefined : [fact.degree, fact.answer]
 }
 
-/** A service whose lists begin with two new records at each request. Cursors name the record before the next page. */
-const growing = (absent: "everything" | "every second record") => {
-  let newest = 1000
+/** A service whose lists begin with two new records at each request, or at some. Cursors name the record before the next page. */
+const growing = (absent: "everything" | "every second record", first = 1000, requestsBetween = 1) => {
+  let [newest, requests] = [first, 0]
   const recordAt = (index: number) => ({
     id: `id-${index}`,
     createdAt: new Date(1.7e12 + index * 1000).toISOString(),
@@ -55,7 +55,7 @@ const growing = (absent: "everything" | "every second record") => {
     HttpClient.HttpClient,
     HttpClient.make((request, url) =>
       Effect.sync(() => {
-        newest += 2
+        if (++requests % requestsBetween === 0) newest += 2
         const sent = url.searchParams
         const [cursor, limit] = [sent.get("cursor"), Number(sent.get("limit") ?? 20)]
         const list = Array.from({ length: newest }, (_, at) => recordAt(newest - at))
@@ -83,9 +83,10 @@ const filterFields = [...new Set(Lists.all.flatMap(({ filters }) => Object.keys(
 describe("a probe", () => {
   it.live.each<readonly [Parameters<typeof Sandbox.layer>[0], name: string, answer: string]>([
     [{ count: "page" }, "count", "the page"],
-    [{ count: "total", records: 1003 }, "count", "the list"],
+    [{ count: "total", records: 90 }, "count", "the list"],
     [{ count: "total", records: 400 }, "count", "the list"],
-    [{ count: "remaining" }, "count", "what follows the page"],
+    [{ count: "remaining", records: 400 }, "count", "what follows the page"],
+    [{ count: "unread", records: 150 }, "count", "the page and what follows"],
     [{ order: "newest" }, "order", "createdAt, newest first"],
     [{ order: "oldest" }, "order", "createdAt, oldest first"],
     [{ order: "shuffled" }, "order", "no date"],
@@ -144,7 +145,11 @@ describe("a probe", () => {
       { records: 150, invoiceParameters: { settlementDate: "day" }, behaviour: { unknownParameter: "refuse" } },
       "parts-settlementDate"
     ],
-    [{ count: "total", records: 1000 }, "count"],
+    [{ count: "total", records: 1003 }, "count"],
+    ...[7, 89, 91, 140].map((value) =>
+      [{ records: 90, faults: [{ fault: "envelope", member: "count", value: `${value}` }] }, "count"] as const
+    ),
+    [{ records: 150, faults: [{ fault: "envelope", member: "count", value: "149" }] }, "count"],
     [{ invoiceParameters: { limit: "entries" }, behaviour: { unknownParameter: "refuse" } }, "configured-key"],
     [{ records: { payoutRequests: 400, payinSources: 400, invoices: 0 } }, "cursor-list"]
   ])("of a service with %j does not guess %s", ([options, name]) =>
@@ -156,7 +161,6 @@ describe("a probe", () => {
     ["is certain in spite of it", "everything", [
       ["absent-contract", "everything"],
       ["unknown-parameter", "ignored"],
-      ["count", "the list"],
       ["page-size", "the same records"],
       ["same-cursor", "accepted"],
       ["cursor-limit", "the next records"],
@@ -176,6 +180,16 @@ describe("a probe", () => {
       if (absent === "everything") {
         assert.deepStrictEqual(found, expected.map(([name, answer]) => [name, "certain", answer]))
       } else assert.notDeepEqual(found, [["absent-contract", "certain", "everything"]])
+    }).pipe(Effect.scoped, Effect.provide(platform)))
+
+  it.live("of a short list that grows is certain that count is: the list", () =>
+    Effect.gen(function*() {
+      const file = join(yield* folder, "facts.json")
+      const config = yield* Sandbox.config("https://growing.localhost")
+      const probed = yield* probe(config, { to: file, budget: 600, pause: Duration.zero }).pipe(
+        Effect.provide(growing("everything", 150, 3))
+      )
+      assert.deepStrictEqual(factOf(probed, "count"), ["certain", "the list"])
     }).pipe(Effect.scoped, Effect.provide(platform)))
 
   it.live("says how far the dates of a list without an order go back", () =>
