@@ -39,7 +39,9 @@ export const isRight = (
 
 /** With `oddities`, a service also has rules that few services have. */
 export const drawRules = (dice: Dice, disturbance: Disturbance, { oddities = false } = {}): HiddenRules => {
-  const rules: Rules = { ...draw(dice), odd: oddities ? drawOddities(dice) : {} }
+  const usual = draw(dice)
+  const odd: Rules["odd"] = oddities ? drawOddities(dice) : {}
+  const rules: Rules = { ...usual, cursors: odd.cursors ?? usual.cursors, odd }
   return {
     options: optionsOf(rules, disturbance),
     hasOtherKey: rules.odd.cursorKey !== undefined,
@@ -55,14 +57,17 @@ export const drawRules = (dice: Dice, disturbance: Disturbance, { oddities = fal
   }
 }
 
-type Rules = ReturnType<typeof draw> & { readonly odd: Partial<ReturnType<typeof drawOddities>> }
+interface Rules extends Omit<ReturnType<typeof draw>, "cursors"> {
+  readonly cursors: "keyset" | "offset" | "snapshot"
+  readonly odd: Partial<ReturnType<typeof drawOddities>>
+}
 
 const draw = (dice: Dice) => ({
   seed: dice.below(1_000_000),
   records: dice.pick([150, 400, 1003]),
   order: dice.pick(["newest", "oldest", "shuffled"] as const),
   count: dice.pick(["page", "total", "remaining"] as const),
-  cursors: dice.pick(["keyset", "offset", "snapshot"] as const),
+  cursors: dice.pick(["keyset", "offset"] as const),
   assumedLimit: 10 + dice.below(60),
   /** An invoice filter whose parameter has another name. */
   renamed: dice.chance(0.4) ? dice.pick(["contract", "settlementDate", "reference"] as const) : undefined,
@@ -113,7 +118,9 @@ const drawOddities = (dice: Dice) => ({
   /** What a filter by day leaves out or adds. */
   dayFilter: dice.chance(0.2) ? dice.pick(["partial", "overlapping"] as const) : undefined,
   /** What is done with the cursor of another key. */
-  cursorKey: dice.chance(0.15) ? dice.pick(["obey", "refuse"] as const) : undefined
+  cursorKey: dice.chance(0.15) ? dice.pick(["obey", "refuse"] as const) : undefined,
+  /** What a cursor is instead of a position. */
+  cursors: dice.chance(0.3) ? "snapshot" as const : undefined
 })
 
 const otherNames = { contract: "contractId", settlementDate: "settlement_date", reference: "invoiceReference" } as const

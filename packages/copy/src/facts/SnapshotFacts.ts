@@ -21,7 +21,7 @@ import { type Fact, observed, records } from "./Fact.ts"
 import { areSame, largest, listChanged } from "./Movement.ts"
 import { shareOf } from "./PageFacts.ts"
 
-/** At the end of a round, most records have appeared since its first page. */
+/** At the end of a round, most records have appeared since its first pages, which other facts have read. */
 export const cursorSnapshot: Fact = {
   name: "cursor-snapshot",
   section: "§4.4.2",
@@ -106,9 +106,9 @@ const pageBehind = Effect.fnUntraced(function*(ask: Ask, first: Answer, by: By =
 })
 
 /**
- * Returns the records that appeared in one page since another was read. They are between records of the other page, or behind
- * its last one if the list ended there. They were created after all that were read then, so none of them was there at another place,
- * or was left out. Without such a record, or with any other one in between, it returns none.
+ * Returns the records of one page that appeared since another was read. They are between records of the other page, or
+ * behind its last one if the list ended there. They were created after all that were read then. So none of them was at
+ * another place, or was left out. If any other record is between those, it returns none.
  */
 const appearedIn = (now: Behind, then: Behind): ReadonlyArray<unknown> => {
   const [ids, before] = [idsOf(now.answer), idsOf(then.answer)]
