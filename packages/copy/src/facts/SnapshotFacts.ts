@@ -72,7 +72,8 @@ const withOtherCursor = Effect.fnUntraced(function*(ask: Ask, now: Behind) {
   if (later === undefined || !isBehind(old.answer, now.first, start)) return yield* notObserved(listChanged)
   const stayed = new Set(idsOf(later.answer))
   const shown = appearedIn(old, now).filter((id) => stayed.has(id))
-  const missing = appearedIn(now, old).filter((id) => appearedIn(later, old).includes(id))
+  const since = new Set(appearedIn(later, old))
+  const missing = appearedIn(now, old).filter((id) => since.has(id))
   if (shown.length > 0) return observed("yes", `${records(shown.length)} that appeared meanwhile`)
   return missing.length > 0
     ? observed("no", `without ${records(missing.length)} that appeared meanwhile`)
