@@ -75,7 +75,7 @@ export const probeCommand = <R>(
       const onObserved = (facts: ReadonlyArray<KnownFact>) => Effect.sync(() => void (known = facts))
       const place = isDestination(to) ? yield* openDestination(to, settings.source) : to
       const options = { to: place, budget, httpVersionOf, mayThrottle, otherKey, pause: pauseDuration, onObserved }
-      const { facts, requests: sent } = yield* probe(settings, options)
+      const { facts, requests: sent, stopped } = yield* probe(settings, options)
         .pipe(
           Effect.onInterrupt(() => Effect.ignore(printFacts(known, format))),
           Effect.provide(http),
@@ -88,7 +88,7 @@ export const probeCommand = <R>(
       const certain = facts.filter(({ degree }) => degree === "certain").length
       yield* logLine(
         `Sent ${sent} requests. ${certain} of ${facts.length} facts are certain.${
-          sent < budget ? "" : " Run again to continue."
+          stopped === undefined ? sent < budget ? "" : " Run again to continue." : ` It ended early: ${stopped}.`
         }`
       )
     }, Effect.scoped)

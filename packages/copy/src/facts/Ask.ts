@@ -90,6 +90,8 @@ export interface Ask {
   readonly flood: SendFlood | undefined
   /** The version of HTTP that the service chooses, or why it is not seen. */
   readonly httpVersion: Effect.Effect<string, NotObserved>
+  /** Whether the service has given the same status to all requests with such a key in this run. */
+  readonly isUsualRefusal: (key: "none" | "wrong", status: number) => boolean
   /** Whether the service has answered 429 to other requests. */
   readonly wasThrottled: () => boolean
 }
@@ -128,6 +130,8 @@ export interface AskOptions {
   readonly throttled?: { count: number }
   /** Whether the service has refused a request that it also accepts. Shared by all lists, also of later clients. */
   readonly refusals?: { areRandom: boolean }
+  /** The first status of a refusal, by base address and key; and one that differed from it. Shared by all lists, also of later clients. */
+  readonly keyStatuses?: Map<string, number>
   /** The names of parameters that an observation has shown. Further requests of the list, with the same map, know them. */
   readonly names?: Map<string, string>
   /** Gets the sizes of pages that others followed, by limit. Further requests of the list, with the same map, know them. */
@@ -191,6 +195,7 @@ export const makeAsk = (options: AskOptions): Ask => {
     hasShortPages: () => areShort(sizes),
     unused: cursors.unused,
     keeper: options.keeper,
+    isUsualRefusal: usualRefusals(options),
     noOtherKey: problemOfOtherKey(options),
     httpVersion: versionOf(options),
     flood: options.mayThrottle === true ? makeFlood(options) : undefined,
@@ -205,6 +210,14 @@ export const makeAsk = (options: AskOptions): Ask => {
     }
   }
   return { ...shared, ifUnclear: "send", getAfter: getAfter(send), waiting }
+}
+
+const usualRefusals = ({ keyStatuses = new Map(), list }: AskOptions): Ask["isUsualRefusal"] => (key, status) => {
+  const name = `${list.baseAddress} ${key}`
+  const first = keyStatuses.get(name) ?? status
+  keyStatuses.set(name, first)
+  if (first !== status) keyStatuses.set("differing", status)
+  return !keyStatuses.has("differing")
 }
 
 /** Whether a page before the end was short. A page of 100 can have fewer records because the largest limit is smaller. */
@@ -514,5 +527,8 @@ export const hasFullPages = Effect.fnUntraced(function*(ask: Ask) {
   const { length } = itemsOf(whole)
   if (whole.page === undefined) return false
   if (!isFollowed(whole) || length >= 100 || ask.hasShortPages()) return !ask.hasShortPages()
+  // A page that is short by chance seldom has as many records as the next one.
+  const next = yield* ask.get({ limit: "100", cursor: String(cursorOf(whole)) })
+  if (isFollowed(next) && itemsOf(next).length !== length) return false
   return itemsOf(yield* ask.get({ limit: String(length) })).length === length
 })

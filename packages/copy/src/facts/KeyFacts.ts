@@ -15,10 +15,10 @@ export const keyFacts = ({ label, merchantIdIn }: Lists.AnyList): ReadonlyArray<
     observe: Effect.fnUntraced(function*(ask) {
       const { page, status } = yield* ask.get({ limit: "1" })
       if (page !== undefined) return observed("accepted", `status ${status}`)
-      // Such a status is about a parameter.
-      return status < 300 || status === 400 || status === 422
-        ? yield* notObserved(`status ${status}, and no page`)
-        : observed("refused", `status ${status}`)
+      // Another status is about a parameter, a quota, or a list that the service does not have.
+      return status === 401 || status === 403
+        ? observed("refused", `status ${status}`)
+        : yield* notObserved(`status ${status}, and no page`)
     })
   },
   ...(merchantIdIn === undefined ? [] : [{
@@ -47,8 +47,9 @@ const refusal = (key: "none" | "wrong", request: string): Fact => ({
     if (status < 300 && page === undefined) return observed("no page", `status ${status}`)
     if (status < 300 && itemsOf(own).length === 0) return yield* notObserved("the list is empty")
     if (status < 300) return observed(itemsOf(answer).length === 0 ? "no record" : "accepted", `status ${status}`)
-    return status === 401 || status === 403
+    if (status !== 401 && status !== 403) return yield* notObserved(`status ${status}, not 401 or 403`)
+    return ask.isUsualRefusal(key, status)
       ? observed(String(status), `status ${status}`)
-      : yield* notObserved(`status ${status}, not 401 or 403`)
+      : yield* notObserved(`status ${status}, and another one before: the service may lock a key out`)
   })
 })

@@ -1,5 +1,5 @@
 /** Facts about the order of a list and the effect of the page size on it. §4.4 leaves both open. */
-import { Lists, timestamp } from "@payments/core"
+import { Days, Lists, timestamp } from "@payments/core"
 import { Duration, Effect, Option } from "effect"
 import {
   type Answer,
@@ -34,10 +34,14 @@ export const orderFacts = (list: Lists.AnyList, pages: number): ReadonlyArray<Fa
       Effect.flatMap(pageOf(ask, { limit: "100" }), (page) => {
         const { length } = itemsOf(page)
         if (length < leastRecords) return Effect.fail(notObserved(`fewer than ${leastRecords} records`))
-        const judged = Object.entries(Lists.dateFields(list)).flatMap(([field, kind]) =>
-          kind === "dateTime" ? [orderBy(field, page)] : []
-        )
-        const orders = judged.flatMap((order) => order === undefined || order === "none" ? [] : [order])
+        const judgedBy = (type: "dateTime" | "day") =>
+          Object.entries(Lists.dateFields(list)).flatMap(([field, kind]) => kind === type ? [orderBy(field, page)] : [])
+        const ordersIn = (judged: ReadonlyArray<string | undefined>) =>
+          judged.flatMap((order) => order === undefined || order === "none" ? [] : [order])
+        const [byTime, byDay] = [judgedBy("dateTime"), judgedBy("day")]
+        // In the order of a time, days may be in order too.
+        const orders = ordersIn(byTime).length > 0 ? ordersIn(byTime) : ordersIn(byDay)
+        const judged = [...byTime, ...byDay]
         if (orders.length > 1) return Effect.fail(notObserved(`several orders fit: ${orders.join("; ")}`))
         return orders.length === 0 && judged.includes(undefined)
           ? Effect.fail(notObserved("a date has too few different values, or another format"))
@@ -188,6 +192,7 @@ const cursorList: Fact = {
         const issued = { ask: other, answer, cursor, first, limit }
         if (answer.page === undefined) return yield* refusalOf(issued)
         if (!(yield* isAccepted(issued))) return undefined
+        if (itemsOf(answer).length === 0) return observed("no record", "a page without records")
         const isFirst = yield* areFirst(ask, [answer], [
           { ids: idsOf(answer), are: limit === largest.limit ? sizeOf(ask, answer) : "some" }
         ])
@@ -236,8 +241,8 @@ const cursorKey: Fact = {
         if (ids.length > 0 && areSame(ids, start) && areSame(ids, later)) {
           return observed("the first page", "the first records that the other key gets")
         }
-        if (place?.answer !== "other records" || !areSame(start, later)) return undefined
-        return ids.length === 0 ? observed("no record", "a page without records") : place
+        const isElsewhere = place?.answer === "other records" || place?.answer === "no record"
+        return isElsewhere && areSame(start, later) ? place : undefined
       })
     )
 }
@@ -345,9 +350,10 @@ const placeOf = Effect.fnUntraced(function*(
   if (ids.length > 0 && areSame(ids, after.slice(0, ids.length))) {
     return observed("the first page", "the records of the first page")
   }
-  return areSame(before, after) && (yield* hasFullPages(ask))
-    ? observed("other records", "not the next records")
-    : undefined
+  if (!areSame(before, after) || !(yield* hasFullPages(ask))) return undefined
+  return ids.length === 0
+    ? observed("no record", "a page without records")
+    : observed("other records", "not the next records")
 })
 
 /** Returns a filter that none of the first records matches, with a value of another record. */
@@ -381,7 +387,9 @@ const inversionIn = (page: Answer): string => {
 
 const timesOf = (page: Answer, field: string): ReadonlyArray<number> =>
   fieldsOf(page, field).flatMap((text) =>
-    Option.toArray(Option.map(timestamp(text), ({ epochMilliseconds }) => epochMilliseconds))
+    Days.isDay(text)
+      ? [Date.parse(text)]
+      : Option.toArray(Option.map(timestamp(text), ({ epochMilliseconds }) => epochMilliseconds))
   )
 
 /** Returns the order of the page by a date, `none` if it has another order, or undefined if the dates do not show it. */

@@ -118,7 +118,12 @@ const treatmentOf = ({ limit, valid, ...stated }: {
       return yield* notObserved("the list has one record")
     }
     const answer = yield* pageOrRefusal(ask.get({ limit: String(limit) }))
-    if (answer.page === undefined) return observed("refused", `status ${answer.status}`)
+    if (answer.page === undefined) {
+      // A service that refuses a limit refuses larger ones too.
+      return limit > valid && ask.last({ limit: "1000" })?.page !== undefined
+        ? yield* notObserved(`status ${answer.status}, and a larger limit is accepted`)
+        : observed("refused", `status ${answer.status}`)
+    }
     if (itemsOf(answer).length > 0) yield* requireLimit(ask)
     if (limit > valid && !isFollowed(page)) return yield* notObserved(`the list has one page of ${valid}`)
     const { length } = itemsOf(answer)
@@ -218,6 +223,8 @@ const nextPage: Fact = {
         }
         // Without a large page, or with repeated records, the first page must be unchanged.
         if (itemsOf(second).length === 0 || repeats === 0 && whole.page !== undefined) return undefined
+        // Then the cursor may have another name.
+        if (repeats > 0 && ask.list.parameterNames !== "documented") return yield* notObserved("a cursor has no effect")
         return areSame(idsOf(yield* requirePage(ask.getAfter(second, { limit: "2" }))), idsOf(first))
           ? observed(
             repeats === 0 ? "other records" : "repeated records",

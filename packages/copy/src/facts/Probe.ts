@@ -90,6 +90,8 @@ const rounds: ReadonlyArray<Round> = [
 export interface Probed {
   readonly facts: ReadonlyArray<KnownFact>
   readonly requests: number
+  /** Why it ended before its requests were used up, if the service wants no further ones for now. */
+  readonly stopped: string | undefined
   /** The requests that the last observation of each fact has sent, by list label and name. Facts share requests. */
   readonly costs: ReadonlyMap<string, number>
 }
@@ -118,7 +120,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
     const change = yield* fact.observe(ask).pipe(
       Effect.match({
         onFailure: (failure): ((evidence: Evidence) => Evidence) | undefined => {
-          if (failure.mustStop === true) requests.stop()
+          if (failure.mustStop === true) requests.stop(failure.reason)
           const { reason } = failure
           isWaiting = reason === mustWait
           if (isWaiting || reason === noneLeft) return undefined
@@ -162,7 +164,7 @@ export const probe: (config: PaymentsConfig["Service"], options: ProbeOptions) =
   }
   // Without a request left, a later run keeps one.
   for (const ask of makeAsks()) yield* Effect.ignore(keepCursor(ask))
-  return { facts: knownFacts(facts), requests: requests.spent(), costs }
+  return { facts: knownFacts(facts), requests: requests.spent(), stopped: requests.stopped(), costs }
 }, Effect.scoped)
 
 /** Returns a function that makes a client for each list. Those of one list know the sizes and names that it has shown. */
@@ -171,7 +173,12 @@ const asksWith = (
   facts: Evidences,
   keeperOf: (list: Lists.AnyList) => Keeper
 ) => {
-  const ofAll = { ...shared, throttled: { count: 0 }, refusals: { areRandom: false } }
+  const ofAll = {
+    ...shared,
+    throttled: { count: 0 },
+    refusals: { areRandom: false },
+    keyStatuses: new Map<string, number>()
+  }
   const known = Lists.all.map((list) => ({
     list,
     sizes: new Map<string, Set<number>>(),
@@ -183,13 +190,15 @@ const asksWith = (
 
 /** Counts requests. Some are reserved until they are released. */
 const makeBudget = (budget: number) => {
-  let [spent, reserved, isStopped] = [0, Math.min(keyRequests, Math.floor(budget / 10)), false]
+  let [spent, reserved] = [0, Math.min(keyRequests, Math.floor(budget / 10))]
+  let stopped: string | undefined
   return {
     spent: () => spent,
-    stop: () => void (isStopped = true),
+    stop: (reason: string) => void (stopped ??= reason),
+    stopped: () => stopped,
     release: () => void (reserved = 0),
     take: Effect.suspend(() => {
-      if (isStopped || spent >= budget - reserved) return Effect.fail(notObserved(noneLeft))
+      if (stopped !== undefined || spent >= budget - reserved) return Effect.fail(notObserved(noneLeft))
       spent++
       return Effect.void
     })
@@ -278,13 +287,14 @@ export const knownFacts = (facts: Evidences): ReadonlyArray<KnownFact> =>
     return [...factsOf(list, pagesToEnd), ...observedByExports].map(({ name, question, section }): KnownFact => {
       const evidence = evidenceIn(facts, list.label, name)
       const last = evidence.observations.at(-1)
+      const judged = judge(evidence)
       return {
         list: list.name,
         name,
         section,
         question,
-        ...judge(evidence),
-        seen: evidence.problem ?? last?.seen ?? "not observed yet",
+        ...judged,
+        seen: (judged.degree === "undecided" ? evidence.problem : undefined) ?? last?.seen ?? "not observed yet",
         firstAt: evidence.observations.at(0)?.at,
         usedBy: usedBy(list, name),
         contradicted: isContradicted(evidence) ? evidence.accepted : undefined,
