@@ -25,7 +25,8 @@ export const rooms = {
     "facts",
     "thread",
     "destination",
-    "ask"
+    "ask",
+    "reconcile"
   ],
   "packages/program": [
     "text",

@@ -52,6 +52,7 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) => [
   entry("erasures", "KEEP A COPY", async () => (await import("./commands/erasures.ts")).erasuresCommand),
   entry("query", "ASK A COPY", async () => (await import("./commands/query.ts")).queryCommand),
   entry("diff", "ASK A COPY", async () => (await import("./commands/diff.ts")).diffCommand),
+  entry("reconcile", "ASK A COPY", async () => (await import("./commands/reconcile.ts")).reconcileCommand),
   entry("start", "SET UP", async () => (await import("./commands/start.ts")).startCommand(api, http)),
   entry("doctor", "SET UP", async () => (await import("./commands/doctor.ts")).doctorCommand(http)),
   entry("config", "SET UP", async () => (await import("./commands/config.ts")).configCommand),

@@ -10,13 +10,23 @@ import { numberText, tableCell } from "../output/Rows.ts"
 import { type ChartData, groupDigits, isLine, mostBars, visiblePoints } from "./ChartData.ts"
 import { svgChart } from "./SvgChart.ts"
 
+/** A table of a page. */
+export interface PageTable {
+  readonly columns: ReadonlyArray<string>
+  readonly rows: ReadonlyArray<ReadonlyArray<Cell>>
+}
+
 export interface PageContent {
   readonly title: string
   readonly description: string | undefined
+  /** A short table before the other one. */
+  readonly summary?: PageTable
   readonly columns: ReadonlyArray<string>
   readonly rows: ReadonlyArray<ReadonlyArray<Cell>>
   /** Whether the result has more rows. */
   readonly isCut: boolean
+  /** What the page says if there are no rows. */
+  readonly emptyText?: string
   /** The sums of the groups that are not among the rows, and of all; undefined if the rows are no groups. */
   readonly totals: { readonly others: Total; readonly all: Total } | undefined
   /** The chart, or why there is none. */
@@ -32,8 +42,20 @@ export interface PageContent {
 const widths = { wide: 920, narrow: 350 } as const
 
 export const pageText = (content: PageContent): string => {
-  const { chart, columns, createdAt, description, isCut, notes, rows, sql, title, totals } = content
-  const numbers = columns.map((_, column) => rows.some((row) => numberText(row[column]) !== undefined))
+  const {
+    chart,
+    columns,
+    createdAt,
+    description,
+    emptyText = "No rows.",
+    isCut,
+    notes,
+    rows,
+    sql,
+    summary,
+    title,
+    totals
+  } = content
   return `<!doctype html>\n${
     html`<html lang="en">
     <head>
@@ -47,7 +69,8 @@ export const pageText = (content: PageContent): string => {
     </head>
     <body><main>
       <header><h1>${title}</h1>${description === undefined ? undefined : html`<p>${description}</p>`}</header>
-      ${rows.length === 0 ? html`<p>No rows.</p>` : typeof chart === "string" ? undefined : figureOf(chart)}
+      ${summary === undefined ? undefined : tableOf("Totals", summary, undefined)}
+      ${rows.length === 0 ? html`<p>${emptyText}</p>` : typeof chart === "string" ? undefined : figureOf(chart)}
       ${notes.map((note) => html`<p class="note">${note}</p>`)}
       ${
       isCut
@@ -56,26 +79,29 @@ export const pageText = (content: PageContent): string => {
         } rows only.</strong></p>`
         : undefined
     }
-      ${
-      rows.length === 0 ? undefined : html`<div class="scroll" tabindex="0" role="region" aria-label="Values"><table>
-        <thead><tr>${
-        columns.map((name, column) =>
-          html`<th scope="col" class="${numbers[column] === true ? "number" : "text"}">${breakable(name)}</th>`
-        )
-      }</tr></thead>
-        <tbody>${rows.map((row) => rowOf(row, numbers))}</tbody>
-        ${
-        totals === undefined
-          ? undefined
-          : html`<tfoot>${endRows(totals.others, totals.all).map((row) => rowOf(row, numbers))}</tfoot>`
-      }
-      </table></div>`
-    }
+      ${rows.length === 0 ? undefined : tableOf("Values", { columns, rows }, totals)}
       ${sql === undefined ? undefined : html`<details><summary>Statement</summary><pre>${sql}</pre></details>`}
       <footer>Created ${createdAt}.</footer>
     </main></body>
   </html>`.markup
   }\n`
+}
+
+const tableOf = (label: string, { columns, rows }: PageTable, totals: PageContent["totals"]): Html => {
+  const numbers = columns.map((_, column) => rows.some((row) => numberText(row[column]) !== undefined))
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="${label}"><table>
+        <thead><tr>${
+    columns.map((name, column) =>
+      html`<th scope="col" class="${numbers[column] === true ? "number" : "text"}">${breakable(name)}</th>`
+    )
+  }</tr></thead>
+        <tbody>${rows.map((row) => rowOf(row, numbers))}</tbody>
+        ${
+    totals === undefined
+      ? undefined
+      : html`<tfoot>${endRows(totals.others, totals.all).map((row) => rowOf(row, numbers))}</tfoot>`
+  }
+      </table></div>`
 }
 
 /** A name may break after an underscore only. */

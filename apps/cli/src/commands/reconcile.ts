@@ -1,0 +1,218 @@
+/** `payments reconcile`: compares a copy with a statement of a bank or a payment provider. It only reads. */
+import {
+  dateOrders,
+  Destination,
+  encodings,
+  entryClasses,
+  freshnessOf,
+  keyCheckIn,
+  openClasses,
+  realPathIfAny,
+  reconcile,
+  type Separator,
+  separators
+} from "@payments/copy"
+import { Lists } from "@payments/core"
+import {
+  checkAll,
+  chosenPersonal,
+  CommandExit,
+  ExitCode,
+  fromDestination,
+  fromFlag,
+  optionalFlag,
+  requireOutput,
+  setting,
+  textFlag,
+  usage
+} from "@payments/program"
+import { Effect } from "effect"
+import { Command, Flag } from "effect/cli"
+import { resolve } from "node:path"
+import { checkFiles } from "../charts/ChartOutput.ts"
+import { conditionsOf } from "../listing/Selection.ts"
+import { classesParser, dayParser, daysParser, fieldsParser, mapOf, unitParser } from "../listing/StatementSettings.ts"
+import { conditionSyntax } from "../listing/Where.ts"
+import { isEqual, notesOf, printReconciled, shapeText, totalsText } from "../output/ReconcileOutput.ts"
+import { lookOf, rowFormatFlag } from "../output/Rows.ts"
+import { logWrapped } from "../output/Wrapped.ts"
+
+/** Payin sources have no amount. */
+const lists = Lists.all.filter((list) => Lists.amountFields(list).length > 0)
+const separatorNames = Object.keys(separators) as ReadonlyArray<Separator> // its own keys
+
+const reconcileFlags = {
+  from: fromFlag,
+  with: textFlag("with", "FILE", "the statement: CSV, or camt.053 of a bank"),
+  list: optionalFlag(
+    Flag.Literals("list", lists.map(({ label }) => label)).pipe(
+      Flag.withDescription("the list to compare; default invoices")
+    )
+  ),
+  on: textFlag(
+    "on",
+    "FIELDS",
+    "the fields that must agree: one amount, and texts and a date that identify a record; default reference,amount, or amount with --group"
+  ),
+  within: textFlag("within", "DAYS", "by how many days a date may differ, such as 2d; default 0"),
+  group: textFlag(
+    "group",
+    "FIELD",
+    "compare each line with the sum of the records that have the same value, such as settlementDate"
+  ),
+  map: Flag.String("map").pipe(
+    Flag.withMetavar("FIELD=COLUMN"),
+    Flag.withDescription(
+      "the statement's column of a field, such as amount=Betrag,reference=Verwendungszweck; fee=COLUMN is what was deducted; amount=-COLUMN reverses the sign; can be given several times"
+    ),
+    Flag.atLeast(0)
+  ),
+  unit: textFlag(
+    "unit",
+    "cents|units|mills|DIGITS",
+    "the unit of the copy's amounts, so that 12.34 in the statement is 1234 cents; without it the statement must have whole numbers of the same unit"
+  ),
+  separator: optionalFlag(
+    Flag.Literals("separator", separatorNames).pipe(
+      Flag.withDescription("the separator of a CSV file; recognized by default")
+    )
+  ),
+  decimal: optionalFlag(
+    Flag.Literals("decimal", ["comma", "point"]).pipe(
+      Flag.withDescription("the mark before the decimals of a CSV file; recognized by default")
+    )
+  ),
+  dates: optionalFlag(
+    Flag.Literals("dates", dateOrders).pipe(
+      Flag.withDescription("the order of day and month in dates such as 03/04/2024; recognized by default")
+    )
+  ),
+  parentheses: optionalFlag(
+    Flag.Literals("parentheses", ["negative"]).pipe(Flag.withDescription("read (12.00) as -12.00; refused by default"))
+  ),
+  encoding: optionalFlag(
+    Flag.Literals("encoding", encodings).pipe(
+      Flag.withDescription("the encoding of the statement; recognized by default")
+    )
+  ),
+  through: textFlag("through", "YYYY-MM-DD", "the statement's last day; by default that of its lines or its period"),
+  where: Flag.String("where").pipe(
+    Flag.withMetavar("CONDITION"),
+    Flag.withDescription(
+      `compare only records that meet this condition; can be given several times: ${conditionSyntax}. VALUE may be @FILE or @- (stdin)`
+    ),
+    Flag.atLeast(0)
+  ),
+  show: textFlag(
+    "show",
+    "CLASSES",
+    "all, or matched, expected, missing and different, separated by commas; default all, and in tables and pages missing,different"
+  ),
+  html: textFlag("html", "FILE", "write a page with the totals and the entries, to send and to print"),
+  format: rowFormatFlag
+}
+
+type Given = Command.Command.Config.Infer<typeof reconcileFlags>
+
+export const reconcileCommand = Command.make(
+  "reconcile",
+  reconcileFlags,
+  Effect.fnUntraced(
+    function*(given) {
+      const { destination, options } = yield* optionsOf(given)
+      yield* checkFiles({ html: given.html, svg: undefined, chart: false }, destination)
+      const look = yield* lookOf(given.format)
+      if (given.html === undefined) yield* requireOutput
+      const isForPeople = given.html !== undefined || look.format === "table"
+      const classes = options.show ?? (isForPeople ? openClasses : entryClasses)
+      const reconciled = yield* reconcile({
+        ...options,
+        from: destination,
+        personalKey: yield* personalKeyOf(destination),
+        keepsMatched: classes.includes("matched")
+      })
+      const [freshness] = yield* freshnessOf(yield* Destination.reader(destination), [options.list])
+      const notes = freshness === undefined ? [] : notesOf(options.list, freshness, reconciled)
+      yield* logWrapped(shapeText(options.file, reconciled.statement))
+      for (const note of notes) yield* logWrapped(note)
+      if (given.html === undefined) yield* printReconciled(reconciled, classes, look)
+      else {
+        const { writePage } = yield* Effect.promise(() => import("../charts/ReconcilePage.ts"))
+        yield* writePage({ ...options, html: given.html, classes, notes }, reconciled)
+      }
+      yield* logWrapped(totalsText(reconciled))
+      if (!isEqual(reconciled)) return yield* new CommandExit({ exitCode: ExitCode.differs, problem: "" })
+    },
+    Effect.scoped,
+    Effect.catchTag(["StatementError", "QueryError"], ({ problem }) => Effect.fail(usage(problem)))
+  )
+).pipe(
+  Command.withDescription(
+    "Compare the records of a copy with the lines of a bank's or a provider's statement, exactly; exits with code 11 if anything does not match. Every line and every record is matched, different, missing there (in the statement), missing here (in the copy), or expected: not due yet on the statement's last day"
+  ),
+  Command.withShortDescription(
+    "Compare a copy with a statement of a bank or a provider; exits with code 11 if they differ"
+  ),
+  Command.withExamples([
+    {
+      command:
+        "payments reconcile --from sqlite:./payments.db --with statement.csv --unit cents --map reference=Verwendungszweck,amount=Betrag",
+      description: "what does not match between the invoices and a CSV file"
+    },
+    {
+      command:
+        "payments reconcile --from sqlite:./payments.db --with camt053.xml --group settlementDate --within 2d --unit cents",
+      description: "whether each payout is the sum of the invoices that were settled on a day"
+    }
+  ])
+)
+
+const optionsOf = Effect.fnUntraced(function*(given: Given) {
+  const list = lists.find(({ label }) => label === given.list) ?? Lists.invoices
+  const parsed = yield* checkAll({
+    destination: fromDestination(given.from),
+    file: given.with === undefined || given.with === "-"
+      ? Effect.fail(usage("Name the statement's file: --with FILE."))
+      : Effect.succeed(given.with),
+    on: setting({ name: "on", text: given.on }, undefined, fieldsParser),
+    within: setting({ name: "within", text: given.within }, undefined, daysParser),
+    map: mapOf(given.map),
+    decimals: setting({ name: "unit", text: given.unit }, undefined, unitParser),
+    through: setting({ name: "through", text: given.through }, undefined, dayParser),
+    show: setting({ name: "show", text: given.show }, undefined, classesParser),
+    where: conditionsOf(list, given.where)
+  })
+  const { destination, file, map, on, within = 0, ...others } = parsed
+  if (given.html === "-") return yield* usage("--html: name a file, such as ./page.html. Nothing is written to stdout.")
+  if (given.html !== undefined && given.format !== undefined) {
+    return yield* usage("--html and --format exclude each other.")
+  }
+  if (given.html !== undefined && realPath(given.html) === realPath(file)) {
+    return yield* usage("--html names the statement. Name another file.")
+  }
+  return {
+    destination,
+    options: {
+      ...others,
+      file,
+      list,
+      map,
+      on: on ?? (given.group === undefined ? ["reference", "amount"] : ["amount"]),
+      group: given.group,
+      withinDays: within,
+      separator: given.separator,
+      decimal: given.decimal === undefined ? undefined : given.decimal === "comma" ? "," as const : "." as const,
+      dates: given.dates,
+      encoding: given.encoding,
+      hasParentheses: given.parentheses !== undefined
+    }
+  }
+})
+
+const realPath = (path: string): string => realPathIfAny(resolve(path)) ?? resolve(path)
+
+/** The personal key is read only if the copy has pseudonyms. */
+const personalKeyOf = Effect.fnUntraced(function*(destination: Destination.StoredDestination) {
+  const { rule } = yield* Effect.scoped(Effect.flatMap(Destination.reader(destination), ({ personal }) => personal))
+  return keyCheckIn(rule) === undefined ? undefined : (yield* chosenPersonal("forDestination")).key
+})

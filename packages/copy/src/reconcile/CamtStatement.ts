@@ -1,0 +1,326 @@
+/**
+ * Reads a statement in camt.053 (ISO 20022), as a stream. A line is an entry, or each transaction of an entry that has
+ * several with amounts. A document type is refused, so no entity can be defined, and nothing else is ever loaded.
+ */
+import * as sax from "sax"
+import { dayNumber } from "./Dates.ts"
+import type { Lines } from "./Lines.ts"
+import { problemAt, StatementError } from "./StatementError.ts"
+
+/** The columns of a camt.053 statement, and the elements that they come from. */
+export const camtColumns = {
+  endToEndId: ["Refs/EndToEndId"],
+  transactionId: ["Refs/TxId"],
+  instructionId: ["Refs/InstrId"],
+  mandateId: ["Refs/MndtId"],
+  creditorReference: ["RmtInf/Strd/CdtrRefInf/Ref"],
+  remittance: ["RmtInf/Ustrd"],
+  entryReference: ["NtryRef"],
+  servicerReference: ["AcctSvcrRef", "Refs/AcctSvcrRef"],
+  bookingDate: ["BookgDt/Dt", "BookgDt/DtTm"],
+  valueDate: ["ValDt/Dt", "ValDt/DtTm"],
+  charges: ["Chrgs/TtlChrgsAndTaxAmt"],
+  amount: ["Amt", "AmtDtls/TxAmt/Amt"]
+} as const
+export type CamtColumn = keyof typeof camtColumns
+
+/** The columns by the path of their element. */
+const columnAt: ReadonlyMap<string, CamtColumn> = new Map(
+  (Object.entries(camtColumns) as ReadonlyArray<readonly [CamtColumn, ReadonlyArray<string>]>) // its own keys
+    .flatMap(([name, paths]) => paths.map((path) => [path, name] as const))
+)
+
+/** An entry or a transaction, as far as it is read. */
+interface Part {
+  readonly values: Map<CamtColumn, string>
+  isDebit: boolean | undefined
+}
+
+const limits = {
+  depth: 40,
+  valueCharacters: 64 * 1024,
+  tokenCharacters: 1024 * 1024,
+  prologCharacters: 64 * 1024
+} as const
+
+/** What a statement says besides its lines. */
+export interface CamtShape {
+  /** The last day of its period. */
+  readonly through: number | undefined
+  /** The entries that are not booked. They are no lines. */
+  readonly notBooked: number
+  readonly statements: number
+  readonly currency: string | undefined
+}
+
+export interface CamtOptions {
+  readonly lines: Lines
+  readonly keys: ReadonlyArray<CamtColumn>
+  readonly fee: CamtColumn | undefined
+  readonly day: CamtColumn | undefined
+  /** Whether an entry is a line, also if it has several transactions. */
+  readonly isGrouped: boolean
+}
+
+export const readCamt = async (texts: AsyncIterable<string>, options: CamtOptions): Promise<CamtShape> => {
+  const reader = new CamtReader(options)
+  for await (const text of texts) reader.write(text)
+  return reader.end()
+}
+
+/** `strictEntities`: only the five entities of XML itself. Its types do not have this option. */
+const parserOptions = { xmlns: true, strictEntities: true, position: true }
+
+class CamtReader {
+  readonly #options: CamtOptions
+  readonly #parser = sax.parser(true, parserOptions)
+  readonly #path: Array<string> = []
+  #text = ""
+  #sinceEvent = 0
+  #entry: Part | undefined
+  #transaction: Part | undefined
+  #status = ""
+  /** The first transaction of the entry, until it is known whether there are more. */
+  #first: Part | undefined
+  #transactions = 0
+  /** The sum of the transactions, in the smallest unit that any of them needs. */
+  #sum = 0n
+  #line = 0
+  #through: number | undefined
+  #notBooked = 0
+  #statements = 0
+  #currency: string | undefined
+
+  constructor(options: CamtOptions) {
+    this.#options = options
+    const handlers: Partial<sax.SAXParser> = {
+      onerror: ({ message }) => {
+        throw this.#problem(`the XML is not well-formed: ${shownXmlMessage(message)}`)
+      },
+      ondoctype: () => {
+        throw this.#problem(doctypeProblem)
+      },
+      onopentag: (tag) => {
+        // With `xmlns`, a tag has these members.
+        const { attributes, local, uri } = tag as sax.QualifiedTag
+        this.#open(local, uri, attributes["Ccy"]?.value)
+      },
+      onclosetag: () => this.#close(),
+      ontext: (text) => this.#add(text),
+      oncdata: (text) => this.#add(text),
+      oncomment: () => void (this.#sinceEvent = 0),
+      onprocessinginstruction: () => void (this.#sinceEvent = 0)
+    }
+    Object.assign(this.#parser, handlers)
+  }
+
+  write(text: string): void {
+    // The parser keeps a document type until its end, so it is refused at its start.
+    if (this.#path.length === 0 && this.#statements === 0) this.#checkProlog(text)
+    this.#sinceEvent += text.length
+    this.#parser.write(text)
+    if (this.#sinceEvent > limits.tokenCharacters + text.length) throw this.#problem("a tag or a text is too long")
+  }
+
+  end(): CamtShape {
+    this.#parser.close()
+    const { lines } = this.#options
+    if (this.#statements === 0) {
+      throw new StatementError({ problem: "The XML has no statement of camt.053 (Document, BkToCstmrStmt, Stmt)." })
+    }
+    lines.finish()
+    return {
+      through: this.#through,
+      notBooked: this.#notBooked,
+      statements: this.#statements,
+      currency: this.#currency
+    }
+  }
+
+  #prolog = ""
+  #checkProlog(text: string): void {
+    this.#prolog += text.slice(0, limits.prologCharacters)
+    if (/<!DOCTYPE/i.test(this.#prolog)) {
+      throw this.#problem(doctypeProblem)
+    }
+    if (this.#prolog.length > limits.prologCharacters) this.#prolog = this.#prolog.slice(-16)
+  }
+
+  #problem(problem: string): StatementError {
+    return problemAt({ line: this.#parser.line + 1, column: this.#parser.column + 1 }, problem)
+  }
+
+  #open(local: string, uri: string, currency: string | undefined): void {
+    this.#sinceEvent = 0
+    this.#text = ""
+    this.#path.push(local)
+    if (this.#path.length > limits.depth) throw this.#problem(`elements are more than ${limits.depth} deep`)
+    if (this.#path.length === 2) this.#checkMessage(local, uri)
+    const path = this.#path.join("/")
+    if (path === statementPath) this.#statements++
+    else if (path === entryPath) this.#beginEntry()
+    else if (path === transactionPath) this.#transaction = { values: new Map(), isDebit: undefined }
+    else if ((local === "Amt" || local === "TtlChrgsAndTaxAmt") && this.#columnHere() !== undefined) {
+      this.#checkCurrency(currency)
+    }
+  }
+
+  #checkMessage(local: string, uri: string): void {
+    const isCamt = /:camt\.053\./.test(uri) || uri === ""
+    if (this.#path[0] === "Document" && local === "BkToCstmrStmt" && isCamt) return
+    const kind = /(camt|pain|pacs)\.\d{3}/.exec(uri)?.[0]
+    throw this.#problem(
+      `it is no statement of camt.053${
+        kind === undefined || isCamt ? "" : `, but ${kind}`
+      }. Ask the bank for camt.053, or for CSV`
+    )
+  }
+
+  /** Amounts of several currencies must not be added. */
+  #checkCurrency(currency: string | undefined): void {
+    if (currency === undefined || currency === this.#currency) return
+    if (this.#currency !== undefined) {
+      throw this.#problem("the currency is another one than before. Reconcile one currency at a time")
+    }
+    this.#currency = /^[A-Z]{3}$/.test(currency) ? currency : undefined
+  }
+
+  #add(text: string): void {
+    this.#sinceEvent = 0
+    this.#text += text
+    if (this.#text.length > limits.valueCharacters) throw this.#problem("a text is too long")
+  }
+
+  #beginEntry(): void {
+    this.#entry = { values: new Map(), isDebit: undefined }
+    this.#status = ""
+    this.#first = undefined
+    this.#transactions = 0
+    this.#sum = 0n
+  }
+
+  #close(): void {
+    const path = this.#path.join("/")
+    const text = this.#text.trim()
+    const part = this.#transaction ?? this.#entry
+    const local = this.#path.at(-1)
+    if (path === transactionPath) this.#endTransaction()
+    else if (path === entryPath) this.#endEntry()
+    else if (path === periodEndPath || path === `${periodEndPath}Tm`) {
+      const day = dayNumber(text.slice(0, 10))
+      if (day !== undefined) this.#through = Math.max(this.#through ?? day, day)
+    } else if (part !== undefined && text !== "") {
+      const own = path.slice((this.#transaction === undefined ? entryPath : transactionPath).length + 1)
+      if (own === "CdtDbtInd") part.isDebit = text === "DBIT" ? true : text === "CRDT" ? false : undefined
+      else if (own === "Sts" || own === "Sts/Cd") this.#status = text
+      else this.#setValue(part, text)
+    }
+    if (local !== undefined) this.#path.pop()
+    this.#text = ""
+    this.#sinceEvent = 0
+  }
+
+  #columnHere(): CamtColumn | undefined {
+    const path = this.#path.join("/")
+    const start = this.#transaction !== undefined ? transactionPath : entryPath
+    return path.startsWith(`${start}/`) ? columnAt.get(path.slice(start.length + 1)) : undefined
+  }
+
+  #setValue({ values }: Part, text: string): void {
+    const column = this.#columnHere()
+    if (column === undefined) return
+    const earlier = values.get(column)
+    // Remittance information may have several lines. Of all other values, the first one counts.
+    if (earlier === undefined) values.set(column, text)
+    else if (column === "remittance") values.set(column, `${earlier} ${text}`)
+  }
+
+  #endTransaction(): void {
+    const { isGrouped } = this.#options
+    const transaction = this.#transaction
+    this.#transaction = undefined
+    if (transaction === undefined || this.#entry === undefined) return
+    this.#transactions++
+    if (this.#transactions === 1) this.#first = transaction
+    if (isGrouped || !this.#isBooked) return
+    if (this.#transactions === 2 && this.#first !== undefined) this.#addTransaction(this.#first, this.#entry)
+    if (this.#transactions >= 2) this.#addTransaction(transaction, this.#entry)
+  }
+
+  get #isBooked(): boolean {
+    return this.#status === "" || this.#status === "BOOK"
+  }
+
+  #addTransaction(transaction: Part, entry: Part): void {
+    const amount = transaction.values.get("amount")
+    if (amount === undefined) {
+      throw this.#problem(
+        "an entry has several transactions, and one of them has no amount. --group compares whole entries"
+      )
+    }
+    const isDebit = transaction.isDebit ?? entry.isDebit
+    this.#sum += this.#exact(amount, isDebit)
+    this.#addLine(new Map([...entry.values, ...transaction.values]), isDebit)
+  }
+
+  #endEntry(): void {
+    const entry = this.#entry
+    this.#entry = undefined
+    if (entry === undefined) return
+    if (!this.#isBooked) {
+      this.#notBooked++
+      return
+    }
+    const amount = entry.values.get("amount")
+    if (amount === undefined) throw this.#problem("an entry has no amount")
+    if (this.#options.isGrouped || this.#transactions < 2) {
+      // The entry's own amount counts, because that of its transaction may be in another currency.
+      const values = this.#options.isGrouped || this.#first === undefined
+        ? entry.values
+        : new Map([...this.#first.values, ...entry.values])
+      this.#addLine(values, entry.isDebit)
+    } else if (this.#sum !== this.#exact(amount, entry.isDebit)) {
+      throw this.#problem("the amounts of the entry's transactions do not add up to that of the entry")
+    }
+  }
+
+  /** Returns the amount in units of 10 to the power of -20, which is exact for every amount of ISO 20022. */
+  #exact(amount: string, isDebit: boolean | undefined): bigint {
+    const [, whole = "", fraction = ""] = /^(\d{1,30})(?:\.(\d{0,20}))?$/.exec(amount) ?? []
+    if (whole === "") throw this.#problem("the amount is no number of ISO 20022, such as 12.34")
+    const size = BigInt(whole + fraction.padEnd(20, "0"))
+    return isDebit === true ? -size : size
+  }
+
+  #addLine(values: ReadonlyMap<CamtColumn, string>, isDebit: boolean | undefined): void {
+    if (isDebit === undefined) throw this.#problem("an entry or transaction has neither CRDT nor DBIT (CdtDbtInd)")
+    const { day, fee, keys, lines } = this.#options
+    const amount = values.get("amount") ?? ""
+    this.#exact(amount, isDebit)
+    this.#line++
+    try {
+      lines.add({
+        line: this.#line,
+        keys: keys.map((key) => values.get(key) ?? ""),
+        amount: `${isDebit ? "-" : ""}${amount}`,
+        fee: fee === undefined ? undefined : values.get(fee),
+        day: day === undefined ? undefined : values.get(day) ?? ""
+      })
+    } catch (error) {
+      // The number of an entry is no line of the file.
+      throw error instanceof StatementError
+        ? this.#problem(error.problem.replace(/^line /, "entry ").replace(/\.$/, ""))
+        : error
+    }
+  }
+}
+
+const doctypeProblem = "there is a document type (DOCTYPE). A statement needs none, and it could define entities"
+const statementPath = "Document/BkToCstmrStmt/Stmt"
+const entryPath = `${statementPath}/Ntry`
+const transactionPath = `${entryPath}/NtryDtls/TxDtls`
+const periodEndPath = `${statementPath}/FrToDt/ToDt`
+
+/** The parser's messages repeat names of the file after a colon. */
+const shownXmlMessage = (message: string): string =>
+  message.replace(/[:&"'\n].*$/s, "").replace(/\.$/, "").trim() || "it cannot be parsed"

@@ -1,0 +1,180 @@
+/**
+ * A temporary database with both sides of a reconciliation. It is a file without a name that only this process can open,
+ * so it disappears with the process, also after a kill. SQLite sorts in such files too.
+ *
+ * An amount that needs more than 64 bits is stored as text. It equals only the same amount.
+ */
+import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite"
+import { SinkError } from "../port/Sink.ts"
+import { reasonOf } from "../sqlite/SqliteErrors.ts"
+import { rowsOf } from "../sqlite/SqliteRows.ts"
+
+/** A line of the statement. `amount` is without fees, so that it can be compared with records. */
+export interface LedgerLine {
+  readonly line: number
+  /** The compared texts, as {@link keyText} returns them; null if one of them is empty. */
+  readonly key: string | null
+  readonly day: number | null
+  readonly amount: bigint | null
+  readonly fee: bigint | null
+}
+
+export interface LedgerRecord {
+  readonly id: string
+  readonly key: string | null
+  /** The compared day, or else the one on which the statement should have it. */
+  readonly day: number | null
+  readonly amount: bigint | null
+}
+
+/** What an entry of a reconciliation is. "There" is the statement, and "here" the copy. */
+export type EntryClass = "matched" | "expected" | "missing there" | "missing here" | "different"
+
+/** Lines and records that belong together, or one of them alone. */
+export interface LedgerEntry {
+  readonly class: EntryClass
+  readonly why: string | null
+  readonly lines: ReadonlyArray<number>
+  /** The records, or the sums of groups. */
+  readonly units: ReadonlyArray<number>
+  readonly records: number
+  /** The amount of the lines, without what was deducted as a fee. */
+  readonly there: bigint
+  readonly fee: bigint
+  readonly here: bigint
+}
+
+/** The cache of pages, in KiB. It is the only part that grows with the sides, and this is its limit. */
+const cacheKibibytes = 48 * 1024
+
+const schema = `
+  PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;
+  PRAGMA cache_size = -${cacheKibibytes}; PRAGMA temp_store = FILE;
+  CREATE TABLE lines (line INTEGER PRIMARY KEY, key TEXT, day INTEGER, amount, fee);
+  CREATE TABLE pending (line INTEGER PRIMARY KEY, amount TEXT, fee TEXT, day TEXT);
+  CREATE TABLE records (unit INTEGER PRIMARY KEY, id TEXT, key TEXT, day INTEGER, amount);
+  CREATE TABLE sums (unit INTEGER PRIMARY KEY, key TEXT, day INTEGER, amount, due INTEGER, records INTEGER);
+  CREATE TABLE sum_records (unit INTEGER, place INTEGER, record INTEGER, PRIMARY KEY (unit, place)) WITHOUT ROWID;
+  CREATE TABLE left_lines (bucket TEXT, line INTEGER);
+  CREATE TABLE left_units (bucket TEXT, unit INTEGER);
+  CREATE TABLE entries (
+    entry INTEGER PRIMARY KEY, class TEXT, why TEXT, line INTEGER, unit INTEGER, lines INTEGER, records INTEGER,
+    there, fee, here
+  );
+  CREATE TABLE entry_lines (entry INTEGER, place INTEGER, line INTEGER, PRIMARY KEY (entry, place)) WITHOUT ROWID;
+  CREATE TABLE entry_units (entry INTEGER, place INTEGER, unit INTEGER, PRIMARY KEY (entry, place)) WITHOUT ROWID;
+  BEGIN;`
+
+export type Row = ReadonlyArray<SQLOutputValue>
+
+export class Ledger {
+  readonly #db = new DatabaseSync("")
+  #entries = 0
+  readonly #statements = new Map<string, StatementSync>()
+
+  constructor() {
+    this.#db.exec(schema)
+  }
+
+  close(): void {
+    this.#db.close()
+  }
+
+  addLine({ amount, day, fee, key, line }: LedgerLine): void {
+    this.run("INSERT INTO lines VALUES (?, ?, ?, ?, ?)", line, key, day, stored(amount), stored(fee))
+  }
+
+  addRecord({ amount, day, id, key }: LedgerRecord): void {
+    this.run("INSERT INTO records (id, key, day, amount) VALUES (?, ?, ?, ?)", id, key, day, stored(amount))
+  }
+
+  /**
+   * Adds an entry of lines and units. Those of an entry with one of each are in its own row, so that most entries need
+   * no other.
+   */
+  addEntry(entry: LedgerEntry): void {
+    const { lines, records, units } = entry
+    const number = ++this.#entries
+    const isSingle = lines.length <= 1 && units.length <= 1
+    this.run(
+      "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      number,
+      entry.class,
+      entry.why,
+      isSingle ? lines[0] ?? null : null,
+      isSingle ? units[0] ?? null : null,
+      lines.length,
+      records,
+      stored(entry.there),
+      stored(entry.fee),
+      stored(entry.here)
+    )
+    if (isSingle) return
+    for (const [place, line] of lines.entries()) {
+      this.run("INSERT INTO entry_lines VALUES (?, ?, ?)", number, place, line)
+    }
+    for (const [place, unit] of units.entries()) {
+      this.run("INSERT INTO entry_units VALUES (?, ?, ?)", number, place, unit)
+    }
+  }
+
+  run(sql: string, ...values: ReadonlyArray<SQLInputValue>): void {
+    this.#prepared(sql).run(...values)
+  }
+
+  get(sql: string, ...values: ReadonlyArray<SQLInputValue>): Row {
+    for (const row of this.rows(sql, ...values)) return row
+    return []
+  }
+
+  /** Returns the rows as arrays. Integers are bigints. A statement must not run again before its rows are read. */
+  rows(sql: string, ...values: ReadonlyArray<SQLInputValue>): Generator<Row, void> {
+    // By `setReturnArrays`, rows are arrays.
+    return rowsOf(this.#prepared(sql), values) as Generator<never, void>
+  }
+
+  #prepared(sql: string): StatementSync {
+    const known = this.#statements.get(sql)
+    if (known !== undefined) return known
+    const statement = this.#db.prepare(sql)
+    statement.setReadBigInts(true)
+    statement.setReturnArrays(true)
+    this.#statements.set(sql, statement)
+    return statement
+  }
+}
+
+export const stored = (amount: bigint | null): bigint | string | null =>
+  amount === null || BigInt.asIntN(64, amount) === amount ? amount : String(amount)
+
+/** Returns the amount in a column. */
+export const amountIn = (value: SQLOutputValue | undefined): bigint | null =>
+  typeof value === "bigint" ? value : typeof value === "string" ? BigInt(value) : null
+
+export const numberIn = (value: SQLOutputValue | undefined): number | null =>
+  typeof value === "bigint" ? Number(value) : null
+
+/** Returns one text for the values of a key, or null if one of them is null or empty: such a key equals none. */
+export const keyText = (values: ReadonlyArray<string | null>): string | null => {
+  const texts = values.map((value) => value?.trim() ?? "")
+  if (texts.includes("")) return null
+  return texts.length === 1 ? texts[0] ?? null : JSON.stringify(texts)
+}
+
+/** Returns the values of a key. */
+export const keyValues = (key: string | null, count: number): ReadonlyArray<string | null> =>
+  key === null
+    ? Array.from({ length: count }, () => null)
+    // `keyText` made it.
+    : count === 1
+    ? [key]
+    : JSON.parse(key) as ReadonlyArray<string>
+
+/** Returns the error of a ledger that cannot be written, because the disk is full for example; undefined for others. */
+export const ledgerError = (error: unknown): SinkError | undefined => {
+  // Errors of the statement's own file have no code of SQLite.
+  const reason = error instanceof Error && "errcode" in error ? reasonOf(error) : undefined
+  return reason === undefined
+    ? undefined
+    : new SinkError({ location: "the folder for temporary files (TMPDIR)", reason })
+}
