@@ -53,7 +53,7 @@ const schema = `
   CREATE TABLE lines (line INTEGER PRIMARY KEY, key TEXT, day INTEGER, amount, fee);
   CREATE TABLE pending (line INTEGER PRIMARY KEY, amount TEXT, fee TEXT, day TEXT);
   CREATE TABLE records (unit INTEGER PRIMARY KEY, id TEXT, key TEXT, day INTEGER, amount);
-  CREATE TABLE sums (unit INTEGER PRIMARY KEY, key TEXT, day INTEGER, amount, due INTEGER, records INTEGER);
+  CREATE TABLE sums (unit INTEGER PRIMARY KEY, key TEXT, day INTEGER, amount, due INTEGER, records INTEGER, known);
   CREATE TABLE sum_records (unit INTEGER, place INTEGER, record INTEGER, PRIMARY KEY (unit, place)) WITHOUT ROWID;
   CREATE TABLE left_lines (bucket TEXT, line INTEGER);
   CREATE TABLE left_units (bucket TEXT, unit INTEGER);

@@ -5,7 +5,7 @@
  */
 import type { SQLOutputValue } from "node:sqlite"
 import { compareBytes } from "../ask/SortedRows.ts"
-import { amountIn, type EntryClass, type Ledger, type LedgerEntry, numberIn, type Row } from "./Ledger.ts"
+import { amountIn, type EntryClass, type Ledger, type LedgerEntry, numberIn, type Row, stored } from "./Ledger.ts"
 
 export interface MatchRules {
   /** Whether lines are compared with the sums of groups. */
@@ -68,8 +68,18 @@ function* makeSums(ledger: Ledger, { day }: MatchRules): Generator<void> {
     if (group === undefined) return
     const { due, hasAll, records, sum, unit } = group
     const [key, of] = [group.key, group.day] as readonly [string | null, bigint | null] // from the columns
-    const amount = !hasAll ? null : BigInt.asIntN(64, sum) === sum ? sum : String(sum)
-    ledger.run("INSERT INTO sums VALUES (?, ?, ?, ?, ?, ?)", unit, key, of, amount, due, records)
+    // If a record has no amount, the sum is not known, but the amounts of the others still count.
+    const known = stored(sum)
+    ledger.run(
+      "INSERT INTO sums VALUES (?, ?, ?, ?, ?, ?, ?)",
+      unit,
+      key,
+      of,
+      hasAll ? known : null,
+      due,
+      records,
+      known
+    )
   }
   for (
     const [record, key, on, value] of ledger.rows("SELECT unit, key, day, amount FROM records ORDER BY key, day, unit")
@@ -247,7 +257,7 @@ class Matcher {
         "SELECT l.line, bucket, amount, day, fee FROM left_lines l JOIN lines ON lines.line = l.line ORDER BY bucket, l.line"
       )
     )
-    const records = this.#rules.isGrouped ? "records" : "1"
+    const records = this.#rules.isGrouped ? "records, known" : "1, amount"
     const units = new Cursor(
       this.#ledger.rows(
         `SELECT l.unit, bucket, amount, day, ${this.#due}, ${records} FROM left_units l JOIN ${this.#units} u ON u.unit = l.unit ORDER BY bucket, l.unit`
@@ -357,17 +367,20 @@ interface Left {
   readonly day: number | null
   readonly extra: bigint | null
   readonly records: number
+  /** The amount, or of a group the sum of the amounts that are known. */
+  readonly known: bigint
 }
 
-const leftOf = ([number, , amount, day, extra, records]: Row): Left => ({
+const leftOf = ([number, , amount, day, extra, records, known]: Row): Left => ({
   number: Number(number),
   amount: amountIn(amount),
+  known: amountIn(known ?? amount) ?? 0n,
   day: numberIn(day),
   extra: amountIn(extra),
   records: Number(records ?? 0)
 })
 
-const sumOf = (side: ReadonlyArray<Left>): bigint => side.reduce((sum, { amount }) => sum + (amount ?? 0n), 0n)
+const sumOf = (side: ReadonlyArray<Left>): bigint => side.reduce((sum, { known }) => sum + known, 0n)
 
 /** The next row of a sorted sequence. */
 class Cursor {
