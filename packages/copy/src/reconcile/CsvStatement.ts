@@ -1,5 +1,5 @@
 /** Reads a statement in CSV. The names of its columns may follow other lines, as in the files of many banks. */
-import { parse } from "csv-parse"
+import { CsvError, parse } from "csv-parse"
 import { parse as parseSync } from "csv-parse/sync"
 import { Readable } from "node:stream"
 import { folded } from "../text/Folded.ts"
@@ -105,7 +105,7 @@ export const readCsv = async (
       })
     }
   } catch (error) {
-    throw isParserError(error) ? problemAt({ line: error.lines ?? end + 1 }, messageOf(error.code)) : error
+    throw error instanceof CsvError ? problemAt({ line: lineOf(error) ?? end + 1 }, messageOf(error.code)) : error
   }
   lines.finish()
   lines.requireLines()
@@ -117,9 +117,21 @@ interface ParsedRecord {
   readonly record: ReadonlyArray<string>
 }
 
+/** With single line breaks: the parser counts CR LF within quotes as two lines. */
 async function* texts(head: string, rest: AsyncIterable<string>) {
-  if (head !== "") yield head
-  for await (const text of rest) if (text !== "") yield text
+  let before = ""
+  for await (const text of chain(head, rest)) {
+    const whole = before + text
+    before = whole.endsWith("\r") ? "\r" : ""
+    const broken = whole.slice(0, whole.length - before.length).replaceAll("\r\n", "\n")
+    if (broken !== "") yield broken
+  }
+  if (before !== "") yield before
+}
+
+async function* chain(head: string, rest: AsyncIterable<string>) {
+  yield head
+  yield* rest
 }
 
 const breaksIn = (record: ReadonlyArray<string>): number => {
@@ -128,13 +140,8 @@ const breaksIn = (record: ReadonlyArray<string>): number => {
   return breaks
 }
 
-interface ParserError {
-  readonly code: string
-  readonly lines?: number
-}
-
-const isParserError = (error: unknown): error is ParserError =>
-  error instanceof Error && "code" in error && typeof error.code === "string" && error.code.startsWith("CSV_")
+/** The line is a member of the errors that the parser throws, but not of their type. */
+const lineOf = (error: CsvError): number | undefined => typeof error["lines"] === "number" ? error["lines"] : undefined
 
 /** The parser's own messages repeat values. */
 const messageOf = (code: string): string => {

@@ -77,7 +77,6 @@ export class Decoder {
   #decode(bytes: Buffer, isEnd: boolean): string {
     if (this.encoding === "utf-16le" || this.encoding === "utf-16be") return this.#fatal(bytes, isEnd)
     if (isAscii(bytes)) return bytes.toString("latin1")
-    if (this.encoding === "windows-1252") return this.#decode1252(bytes)
     // The bytes after the last line break wait for the next chunk, so that no letter is divided.
     const end = isEnd ? bytes.length : bytes.lastIndexOf(10) + 1
     if (end === 0 && bytes.length > mostBytesOfLine) {
@@ -85,6 +84,7 @@ export class Decoder {
     }
     this.#rest = bytes.subarray(end)
     const whole = bytes.subarray(0, end)
+    if (this.encoding === "windows-1252") return this.#decode1252(whole)
     try {
       const text = this.#decoder.decode(whole)
       if (!isAscii(whole)) this.#utf8Line ??= this.#line + before(text, /[^\0-\x7f]/)
@@ -104,9 +104,7 @@ export class Decoder {
     if (utf8Line !== undefined) throw mixed(utf8Line, line)
     this.encoding = "windows-1252"
     this.#decoder = decoderOf("windows-1252")
-    const text = this.#decode1252(bytes) + (this.#rest.length === 0 ? "" : this.#decode1252(this.#rest))
-    this.#rest = Buffer.alloc(0)
-    return text
+    return this.#decode1252(bytes)
   }
 
   #decode1252(bytes: Buffer): string {

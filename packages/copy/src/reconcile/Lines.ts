@@ -26,6 +26,7 @@ export interface LineRules {
   readonly decimal: DecimalMark | undefined
   readonly dates: DateOrder | undefined
   readonly hasParentheses: boolean
+  readonly isDayCompared: boolean
   readonly isNegated: { readonly amount: boolean; readonly fee: boolean }
   readonly toKey: (values: ReadonlyArray<string>) => ReadonlyArray<string>
 }
@@ -60,7 +61,7 @@ export class Lines {
     const { line } = raw
     const amount = this.#amount(raw.amount, line, "amount")
     const fee = raw.fee === undefined || raw.fee.trim() === "" ? null : this.#amount(raw.fee, line, "fee")
-    const day = raw.day === undefined ? null : this.#day(raw.day, line)
+    const day = this.#dayIn(raw.day, line)
     const key = keyText(this.#rules.toKey(raw.keys))
     if (key === null && raw.keys.length > 0) {
       this.firstWithoutKey ??= line
@@ -80,7 +81,7 @@ export class Lines {
       const line = Number(given)
       const amount = this.#amount(String(amountText), line, "amount")
       const fee = typeof feeText !== "string" || feeText.trim() === "" ? null : this.#amount(feeText, line, "fee")
-      const day = typeof dayText === "string" ? this.#day(dayText, line) : null
+      const day = this.#dayIn(typeof dayText === "string" ? dayText : undefined, line)
       if (amount === "ambiguous" || fee === "ambiguous") {
         throw problemAt(
           { line, ...this.places[amount === "ambiguous" ? "amount" : "fee"] },
@@ -119,6 +120,11 @@ export class Lines {
     if (typeof amount !== "bigint") throw problemAt(place, `the amount ${amount.problem}`)
     if (BigInt.asIntN(64, amount) !== amount) throw problemAt(place, "the amount needs more than 64 bits")
     return isNegated ? -amount : amount
+  }
+
+  /** A date that is not compared may be empty. */
+  #dayIn(text: string | undefined, line: number): number | "ambiguous" | null {
+    return text === undefined || (text.trim() === "" && !this.#rules.isDayCompared) ? null : this.#day(text, line)
   }
 
   #day(text: string, line: number): number | "ambiguous" {

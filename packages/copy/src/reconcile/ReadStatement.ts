@@ -44,6 +44,7 @@ export interface ReadOptions extends StatementNotation {
   readonly amount: ComparedField
   /** The date of a line. An optional one is read if the file has it. */
   readonly day: ComparedField & { readonly isOptional: boolean } | undefined
+  readonly isDayCompared: boolean
   /** Whether a line is compared with the sum of a group. */
   readonly isGrouped: boolean
   readonly toKey: (values: ReadonlyArray<string>) => ReadonlyArray<string>

@@ -81,6 +81,7 @@ export const reconcile = Effect.fnUntraced(function*(
         ...comparedField(fields.day),
         isOptional: !fields.isDayCompared && options.map[nameOf(fields.day)] === undefined
       },
+    isDayCompared: fields.isDayCompared,
     isGrouped: options.group !== undefined,
     toKey
   })
