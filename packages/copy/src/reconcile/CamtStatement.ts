@@ -140,9 +140,8 @@ class CamtReader {
   #prolog = ""
   #checkProlog(text: string): void {
     this.#prolog += text.slice(0, limits.prologCharacters)
-    if (/<!DOCTYPE/i.test(this.#prolog)) {
-      throw this.#problem(doctypeProblem)
-    }
+    const at = this.#prolog.search(/<!DOCTYPE/i)
+    if (at !== -1) throw problemAt({ line: this.#prolog.slice(0, at).split("\n").length }, doctypeProblem)
     if (this.#prolog.length > limits.prologCharacters) this.#prolog = this.#prolog.slice(-16)
   }
 
@@ -323,4 +322,6 @@ const periodEndPath = `${statementPath}/FrToDt/ToDt`
 
 /** The parser's messages repeat names of the file after a colon. */
 const shownXmlMessage = (message: string): string =>
-  message.replace(/[:&"'\n].*$/s, "").replace(/\.$/, "").trim() || "it cannot be parsed"
+  message.startsWith("Max buffer length exceeded")
+    ? "a tag or a text is too long"
+    : message.replace(/[:&"'\n].*$/s, "").replace(/\.$/, "").trim() || "it cannot be parsed"

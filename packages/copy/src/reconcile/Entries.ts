@@ -111,6 +111,9 @@ const firstOf = (
   ledger.get(isGrouped ? groupedRecords : recordsOf, entry)
 ]
 
+const singleRecord = (ledger: Ledger, row: Row, isGrouped: boolean): Part =>
+  isGrouped && row[9] !== null ? ledger.get(recordsOfSum, row[9] ?? null) : [row[17], row[14], row[15]]
+
 const linesOf = `SELECT l.line, l.key, l.day, l.amount, l.fee FROM entry_lines m JOIN lines l ON l.line = m.line
   WHERE m.entry = ? ORDER BY m.place`
 const recordsOf = `SELECT u.id, u.key, u.day, u.amount FROM entry_units m JOIN records u ON u.unit = m.unit
@@ -125,7 +128,7 @@ export function* entriesOf(ledger: Ledger, classes: ReadonlyArray<EntryClass>, s
     const entry = Number(row[0])
     const isSingle = row[8] !== null || row[9] !== null
     const [lines, record] = isSingle
-      ? [row[8] === null ? [] : [[row[8], row[10], row[11]]], [row[17], row[14], row[15]]] as const
+      ? [row[8] === null ? [] : [lineIn(row)], singleRecord(ledger, row, shown.isGrouped)] as const
       : firstOf(ledger, entry, shown.isGrouped)
     const [line = []] = lines
     yield {

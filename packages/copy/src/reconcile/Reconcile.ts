@@ -13,7 +13,7 @@ import { type Column, columnsOf, layoutOf, tableOf } from "../plan/Columns.ts"
 import type { SinkError } from "../port/Sink.ts"
 import { pseudonymOnce } from "../rule/Pseudonym.ts"
 import { keyCheck } from "../rule/Pseudonym.ts"
-import { keptFields, keyCheckIn } from "../rule/StoredRule.ts"
+import { keptFields, keyCheckIn, pseudonymFields } from "../rule/StoredRule.ts"
 import type { QueryError } from "../statement/Statement.ts"
 import { unfilled } from "../store/Filling.ts"
 import type { Cell } from "../text/Cell.ts"
@@ -245,15 +245,14 @@ const checkColumns = (from: StoredDestination, list: Lists.AnyList, columns: Rea
     const opened = yield* reader(from)
     const lacking = yield* unfilled(opened, list)
     const { rule } = yield* opened.personal
-    const kept = keptFields(rule, list)
-    const hasPseudonyms = keyCheckIn(rule) !== undefined
+    const present = new Set([...keptFields(rule, list), ...pseudonymFields(rule, list)])
     for (const column of columns) {
       if (lacking.columns.some(({ name }) => name === column.name)) {
         return yield* refuse(
           `The copy has no column ${column.name} yet: an earlier version wrote it. Run an export first.`
         )
       }
-      if (kept.has(nameOf(column)) || hasPseudonyms) continue
+      if (present.has(nameOf(column))) continue
       return yield* refuse(
         `${nameOf(column)} is omitted from this copy by its rule for personal data, so it cannot be compared.`
       )
@@ -266,13 +265,13 @@ const keysOf = Effect.fnUntraced(function*(
   { keys }: Fields
 ): Effect.fn.Return<(values: ReadonlyArray<string>) => ReadonlyArray<string>, StatementError | SinkError> {
   const { rule } = yield* Effect.scoped(Effect.flatMap(reader(from), ({ personal }) => personal))
-  const kept = keptFields(rule, list)
-  const isReplaced = keys.map((column) => !kept.has(nameOf(column)))
+  const replaced = pseudonymFields(rule, list)
+  const isReplaced = keys.map((column) => replaced.has(nameOf(column)))
   if (!isReplaced.includes(true)) return (values) => values
   const names = keys.filter((_, index) => isReplaced[index]).map(nameOf).join(", ")
   if (personalKey === undefined || keyCheck(personalKey) !== keyCheckIn(rule)) {
     return yield* refuse(
-      `The copy has pseudonyms of ${names}, or omits them. They can be compared only with ${
+      `The copy has pseudonyms of ${names}. They can be compared only with ${
         personalKey === undefined
           ? "the personal key, which is not set"
           : "the personal key of the copy, and another one is set"

@@ -99,12 +99,19 @@ const comparedFields = (before: StoredRule, after: StoredRule, list: Lists.AnyLi
   })
 
 /** Returns the paths of the documented fields of which a copy with the stored rule has the service's own values. */
-export const keptFields = (stored: string | undefined, list: Lists.AnyList): ReadonlySet<string> => {
+export const keptFields = (stored: string | undefined, list: Lists.AnyList): ReadonlySet<string> =>
+  fieldsWith("keep", stored, list)
+
+/** Returns the paths of the documented fields of which a copy with the stored rule has pseudonyms. */
+export const pseudonymFields = (stored: string | undefined, list: Lists.AnyList): ReadonlySet<string> =>
+  fieldsWith("pseudonymize", stored, list)
+
+const fieldsWith = (action: FieldAction, stored: string | undefined, list: Lists.AnyList): ReadonlySet<string> => {
   const rule = parseStored(stored)
   const compared = rule === undefined ? [] : comparedFields(rule, rule, list)
   return new Set(
     compared.flatMap(({ before, path }) =>
-      (before ?? rule?.fields[path] ?? rule?.undocumented) === "keep" ? [path] : []
+      (before ?? rule?.fields[path] ?? rule?.undocumented) === action ? [path] : []
     )
   )
 }
