@@ -8,7 +8,7 @@ import { SchemaAST } from "effect"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { variableMeaning, variables } from "./src/settings/Variables.ts"
-import { ClusterTable, jsonSchema, SourceSettings, SourcesFile } from "./src/sources/SourceSchema.ts"
+import { ClusterTable, jsonSchema, SourceSettings, SourcesFile, StatementSettings } from "./src/sources/SourceSchema.ts"
 
 const docs = join(import.meta.dirname, "../../docs")
 
@@ -70,6 +70,8 @@ ${
           ? "`[cluster]` | several workers with this file share the sources"
           : name === "defaults"
           ? "`[defaults]` | settings that all sources share"
+          : name === "statements"
+          ? "`[statements.NAME]` | how the statements of a bank or a provider are [reconciled](finance.md#what-does-not-match)"
           : "`[sources.NAME]` | a source: 1 to 40 small letters, digits, `_` and `-`"
       } |`
     ).join("\n")
@@ -88,6 +90,12 @@ whole setting of \`[defaults]\`; one way to get a key, or one schedule, replaces
 | setting of a source | meaning |
 | --- | --- |
 ${rowsOf(SourceSettings.ast).join("\n")}
+
+\`payments reconcile --statement NAME\` uses the settings of \`[statements.NAME]\`. Its flags override them.
+
+| setting of a statement | meaning |
+| --- | --- |
+${rowsOf(StatementSettings.ast).join("\n")}
 
 ## Which environment variables are there?
 

@@ -65,6 +65,8 @@ export {
   environmentPersonal,
   SourceFlag
 } from "./sources/ChosenSource.ts"
+export { savedStatement } from "./sources/SavedStatement.ts"
+export type { StatementSettings } from "./sources/SourceSchema.ts"
 export * as MetricDefinitions from "./telemetry/MetricDefinitions.ts"
 export { Metrics, observeSink } from "./telemetry/Metrics.ts"
 export { wordsIn } from "./terminal/HelpWidth.ts"

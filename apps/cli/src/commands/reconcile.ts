@@ -9,8 +9,7 @@ import {
   openClasses,
   realPathIfAny,
   reconcile,
-  type Separator,
-  separators
+  separatorNames
 } from "@payments/copy"
 import { Lists } from "@payments/core"
 import {
@@ -22,7 +21,9 @@ import {
   fromFlag,
   optionalFlag,
   requireOutput,
+  savedStatement,
   setting,
+  type StatementSettings,
   textFlag,
   usage
 } from "@payments/program"
@@ -39,7 +40,6 @@ import { logWrapped } from "../output/Wrapped.ts"
 
 /** Payin sources have no amount. */
 const lists = Lists.all.filter((list) => Lists.amountFields(list).length > 0)
-const separatorNames = Object.keys(separators) as ReadonlyArray<Separator> // its own keys
 
 const reconcileFlags = {
   from: fromFlag,
@@ -59,6 +59,11 @@ const reconcileFlags = {
     "group",
     "FIELD",
     "compare each line with the sum of the records that have the same value, such as settlementDate"
+  ),
+  statement: textFlag(
+    "statement",
+    "NAME",
+    "use the settings of [statements.NAME] in the sources file; flags override them"
   ),
   map: Flag.String("map").pipe(
     Flag.withMetavar("FIELD=COLUMN"),
@@ -167,29 +172,27 @@ export const reconcileCommand = Command.make(
   ])
 )
 
+/** A flag overrides what the sources file saves. */
 const optionsOf = Effect.fnUntraced(function*(given: Given) {
-  const list = lists.find(({ label }) => label === given.list) ?? Lists.invoices
-  const parsed = yield* checkAll({
+  const saved: StatementSettings = given.statement === undefined ? {} : yield* savedStatement(given.statement)
+  const listName = given.list ?? saved.list
+  const list = lists.find(({ label }) => label === listName) ?? Lists.invoices
+  const group = given.group ?? saved.group
+  const decimal = given.decimal ?? saved.decimal
+  const { destination, file, map, on, within = 0, ...others } = yield* checkAll({
     destination: fromDestination(given.from),
     file: given.with === undefined || given.with === "-"
       ? Effect.fail(usage("Name the statement's file: --with FILE."))
       : Effect.succeed(given.with),
-    on: setting({ name: "on", text: given.on }, undefined, fieldsParser),
-    within: setting({ name: "within", text: given.within }, undefined, daysParser),
-    map: mapOf(given.map),
-    decimals: setting({ name: "unit", text: given.unit }, undefined, unitParser),
+    on: setting({ name: "on", text: given.on ?? saved.on?.join(",") }, undefined, fieldsParser),
+    within: setting({ name: "within", text: given.within ?? saved.within }, undefined, daysParser),
+    map: mapOf(given.map, saved.map),
+    decimals: setting({ name: "unit", text: given.unit ?? saved.unit }, undefined, unitParser),
     through: setting({ name: "through", text: given.through }, undefined, dayParser),
     show: setting({ name: "show", text: given.show }, undefined, classesParser),
-    where: conditionsOf(list, given.where)
+    where: conditionsOf(list, given.where),
+    html: pageConflict(given)
   })
-  const { destination, file, map, on, within = 0, ...others } = parsed
-  if (given.html === "-") return yield* usage("--html: name a file, such as ./page.html. Nothing is written to stdout.")
-  if (given.html !== undefined && given.format !== undefined) {
-    return yield* usage("--html and --format exclude each other.")
-  }
-  if (given.html !== undefined && realPath(given.html) === realPath(file)) {
-    return yield* usage("--html names the statement. Name another file.")
-  }
   return {
     destination,
     options: {
@@ -197,17 +200,28 @@ const optionsOf = Effect.fnUntraced(function*(given: Given) {
       file,
       list,
       map,
-      on: on ?? (given.group === undefined ? ["reference", "amount"] : ["amount"]),
-      group: given.group,
+      on: on ?? (group === undefined ? ["reference", "amount"] : ["amount"]),
+      group,
       withinDays: within,
-      separator: given.separator,
-      decimal: given.decimal === undefined ? undefined : given.decimal === "comma" ? "," as const : "." as const,
-      dates: given.dates,
-      encoding: given.encoding,
-      hasParentheses: given.parentheses !== undefined
+      separator: given.separator ?? saved.separator,
+      decimal: decimal === undefined ? undefined : decimal === "comma" ? "," as const : "." as const,
+      dates: given.dates ?? saved.dates,
+      encoding: given.encoding ?? saved.encoding,
+      hasParentheses: (given.parentheses ?? saved.parentheses) !== undefined
     }
   }
 })
+
+const pageConflict = ({ format, html, with: file }: Given) =>
+  html === undefined
+    ? Effect.void
+    : html === "-"
+    ? usage("--html: name a file, such as ./page.html. Nothing is written to stdout.")
+    : format !== undefined
+    ? usage("--html and --format exclude each other.")
+    : file !== undefined && realPath(html) === realPath(file)
+    ? usage("--html names the statement. Name another file.")
+    : Effect.void
 
 const realPath = (path: string): string => realPathIfAny(resolve(path)) ?? resolve(path)
 

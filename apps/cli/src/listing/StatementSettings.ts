@@ -37,23 +37,34 @@ export const classesParser: SettingParser<ReadonlyArray<EntryClass>> = {
   }
 }
 
-/** A comma divides two columns only before `FIELD=`, so names of columns may have commas. */
-export const mapOf = (texts: ReadonlyArray<string>) =>
+/**
+ * A comma divides two columns only before `FIELD=`, so names of columns may have commas. The flags override the saved
+ * columns.
+ */
+export const mapOf = (texts: ReadonlyArray<string>, saved: { readonly [field: string]: string } = {}) =>
   Effect.gen(function*() {
     const map: { [field: string]: MappedColumn } = {}
     for (const pair of texts.flatMap((text) => text.split(/,(?=\s*[A-Za-z_.]+=)/))) {
-      const [, name = "", sign = "", column = ""] = /^\s*([A-Za-z_.]+)=(-?)(.+)$/s.exec(pair) ?? []
-      if (column.trim() === "") {
+      const [, name = "", column = ""] = /^\s*([A-Za-z_.]+)=(.+)$/s.exec(pair) ?? []
+      if (column.replace("-", "").trim() === "") {
         return yield* usage(
           "Invalid value for --map. Expected: FIELD=COLUMN, separated by commas, such as amount=Betrag"
         )
       }
       const field = fieldNames.get(name) ?? name
       if (map[field] !== undefined) return yield* usage(`--map names two columns for ${field}.`)
-      map[field] = { column: column.trim(), isNegated: sign === "-" }
+      map[field] = columnOf(column)
     }
-    return map
+    const ofFile = Object.entries(saved).map(([name, column]) =>
+      [fieldNames.get(name) ?? name, columnOf(column)] as const
+    )
+    return { ...Object.fromEntries(ofFile), ...map }
   })
+
+const columnOf = (text: string): MappedColumn => ({
+  column: text.trim().replace(/^-/, "").trim(),
+  isNegated: text.trim().startsWith("-")
+})
 
 /** The names of fields by those of their columns, such as `settlement_date`. */
 const fieldNames: ReadonlyMap<string, string> = new Map(

@@ -121,14 +121,3 @@ export const scaled = (
   const size = BigInt(`${whole}${exact.padEnd(places, "0")}`)
   return isNegative ? -size : size
 }
-
-/** The units of amounts, with their decimals. */
-export const units = { units: 0, cents: 2, mills: 3 } as const
-
-/** Returns the decimals of a unit: its name, or their number from 0 to 18. */
-export const decimalsOf = (text: string): number | undefined =>
-  text === "units" || text === "cents" || text === "mills"
-    ? units[text]
-    : /^(?:\d|1[0-8])$/.test(text)
-    ? Number(text)
-    : undefined

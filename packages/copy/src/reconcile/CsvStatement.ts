@@ -6,10 +6,8 @@ import { folded } from "../text/Folded.ts"
 import { nearest } from "../text/Nearest.ts"
 import { printable } from "../text/Printable.ts"
 import type { Lines } from "./Lines.ts"
+import { type Separator, separatorNames, separators } from "./Notations.ts"
 import { problemAt, StatementError } from "./StatementError.ts"
-
-export const separators = { comma: ",", semicolon: ";", tab: "\t", pipe: "|" } as const
-export type Separator = keyof typeof separators
 
 /** A column that is needed, by what it is for. */
 export interface WantedColumn {
@@ -36,9 +34,6 @@ export interface CsvShape {
 const mostLinesBefore = 50
 const mostRecordBytes = 1024 * 1024
 
-/** A file of one column has no separator, and any does. */
-const namesOf = Object.keys(separators) as ReadonlyArray<Separator> // its own keys
-
 interface Header extends CsvShape {
   /** The number of records before it. */
   readonly record: number
@@ -62,7 +57,7 @@ export const readCsv = async (
     readonly separator: Separator | undefined
   }
 ): Promise<CsvShape> => {
-  const header = headerIn(head, wanted, separator === undefined ? namesOf : [separator])
+  const header = headerIn(head, wanted, separator === undefined ? separatorNames : [separator])
   const { amount, day, fee, keys, width } = header
   const placeOf = (index: number | undefined, name: string) =>
     index === undefined ? { name } : { column: index + 1, name }

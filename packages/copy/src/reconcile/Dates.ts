@@ -3,10 +3,7 @@
  * a date of the column, such as `31/04/2024`, or the caller has shown it.
  */
 import { Days } from "@payments/core"
-
-/** The notations. Those with ambiguous digits need the order. */
-export const dateOrders = ["ymd", "dmy", "mdy"] as const
-export type DateOrder = typeof dateOrders[number]
+import type { DateOrder } from "./Notations.ts"
 
 /** A day as the number of days since 1970-01-01. */
 export type DayNumber = number

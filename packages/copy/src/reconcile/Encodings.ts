@@ -3,10 +3,8 @@
  * Windows-1252 if no part of them is valid UTF-8 beyond ASCII. A mixture is refused with its place.
  */
 import { isAscii } from "node:buffer"
+import type { Encoding } from "./Notations.ts"
 import { problemAt, StatementError } from "./StatementError.ts"
-
-export const encodings = ["utf-8", "windows-1252", "utf-16le", "utf-16be"] as const
-export type Encoding = typeof encodings[number]
 
 /** The bytes that Windows-1252 does not define. */
 const undefinedBytes = /[\x81\x8d\x8f\x90\x9d]/

@@ -1,7 +1,8 @@
 /** Reads the values of a statement's lines, and puts the lines into the ledger. */
 import { type AmountRules, type Decimal, type DecimalMark, readAmount, scaled } from "./Amounts.ts"
-import { DateColumn, type DateOrder } from "./Dates.ts"
+import { DateColumn } from "./Dates.ts"
 import { keyText, type Ledger } from "./Ledger.ts"
+import type { DateOrder } from "./Notations.ts"
 import { problemAt, StatementError } from "./StatementError.ts"
 
 /** The values of a line, as the file has them. */

@@ -2,6 +2,7 @@
  * Every setting of the programs, one row each. This table gives parsers, flags and their help, `docs/settings.md`, the
  * JSON Schema, what `payments config` shows, and what overrides what.
  */
+import { dateOrders, decimalsOf, encodings, separatorNames } from "@payments/copy"
 import { Lists } from "@payments/core"
 import type { Schema } from "effect"
 import * as Type from "./Types.ts"
@@ -250,6 +251,35 @@ const cluster = {
   ])
 }
 
+/** The settings of `[statements.NAME]`. The flags of `payments reconcile` with their names override them. */
+const statement = {
+  list: row(
+    Type.oneOf(...Lists.all.filter((list) => Lists.amountFields(list).length > 0).map(({ label }) => label)),
+    {},
+    [
+      "the list that is compared; default: invoices"
+    ]
+  ),
+  on: row(Type.fieldNames, {}, ["the fields that must agree: one amount, and texts and a date that identify a record"]),
+  group: row(Type.plain, {}, ["the field of a group whose sum is compared with a line, such as `settlementDate`"]),
+  within: row(Type.duration, {}, ["by how many days a date may differ, such as `2d`"]),
+  map: row(Type.columns, {}, [
+    "the column of each field, such as `{ amount = \"Betrag\", reference = \"Verwendungszweck\" }`. `fee` is what was deducted, and `-` before a column reverses the sign"
+  ]),
+  unit: row(
+    Type.matching("cents, units, mills, or the number of decimals", (given) => decimalsOf(given) !== undefined),
+    {},
+    ["the unit of the copy's amounts: `cents`, `units`, `mills`, or the number of decimals"]
+  ),
+  separator: row(Type.oneOf(...separatorNames), {}, ["the separator of a CSV file; recognized by default"]),
+  decimal: row(Type.oneOf("comma", "point"), {}, ["the mark before the decimals; recognized by default"]),
+  dates: row(Type.oneOf(...dateOrders), {}, [
+    "the order of day and month in dates such as 03/04/2024; recognized by default"
+  ]),
+  parentheses: row(Type.oneOf("negative"), {}, ["reads (12.00) as -12.00; refused by default"]),
+  encoding: row(Type.oneOf(...encodings), {}, ["the encoding; recognized by default"])
+}
+
 /** The settings at the top of the file. */
 const file = {
   concurrency: row(Type.wholeNumber(1, 1000), {}, [
@@ -302,4 +332,4 @@ const program = {
 }
 
 /** All settings, by the place in the file that has them, or by the process that has them. */
-export const allSettings = { keys, source, cluster, file, worker, program }
+export const allSettings = { keys, source, cluster, statement, file, worker, program }

@@ -20,7 +20,7 @@ const text = <A>(parser: SettingParser<A>) => ({
   }
 })
 
-const matching = (expected: string, isValid: (given: string) => boolean) =>
+export const matching = (expected: string, isValid: (given: string) => boolean) =>
   text({ expected, parse: (given) => isValid(given) ? given : undefined })
 
 const isPlain = (given: string): boolean => given !== "" && !/\p{Cc}/u.test(given) && given.trim() === given
@@ -179,3 +179,14 @@ export const pass = <const Name extends string>(name: Name, largest: number, mea
 // The type of a computed key is only a string.
 const limitOf = <const Name extends string, S>(name: Name, schema: S) =>
   ({ [name]: schema }) as { readonly [_ in Name]: S }
+
+/** The columns of a file, by field. */
+export const columns = {
+  schema: (description: string) => {
+    const column = matching("the name of a column", isPlain)
+    return Schema.Record(Schema.String, column.schema("the column")).annotate({
+      message: "must be a table of columns, such as { amount = \"Betrag\" }",
+      description
+    })
+  }
+}

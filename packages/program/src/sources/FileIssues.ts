@@ -55,6 +55,9 @@ const sentenceOf = (path: TomlPath, message: string): string => {
   if (parent.length === 1 && parent[0] === "sources") {
     return "The name of a source has 1 to 40 small letters, digits, _ and -."
   }
+  if (parent.length === 1 && parent[0] === "statements") {
+    return "The name of a statement has 1 to 40 small letters, digits, _ and -."
+  }
   const name = /^[a-z_-]{1,40}$/i.test(key)
     ? pathName(path)
     : `A setting of ${parent.length === 0 ? "the file" : pathName(parent)}`

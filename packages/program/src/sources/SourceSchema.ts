@@ -34,6 +34,13 @@ const { url, ...others } = schemasOf(allSettings.cluster)
 
 export const ClusterTable = Schema.Struct({ url, ...optional(others) })
 
+/** How the statements of a bank or a provider are reconciled. */
+export const StatementSettings = Schema.Struct(schemasOf(allSettings.statement)).mapFields(optional).annotate({
+  identifier: "Statement"
+})
+
+export type StatementSettings = typeof StatementSettings.Type
+
 export const SourcesFile = Schema.Struct({
   ...optional(schemasOf(allSettings.file)),
   cluster: Schema.optionalKey(ClusterTable).annotateKey({
@@ -43,7 +50,12 @@ export const SourcesFile = Schema.Struct({
   sources: Schema.optionalKey(Schema.Record(Schema.String.check(Schema.isPattern(namePattern)), SourceSettings))
     .annotateKey({
       description: "the sources, by name: 1 to 40 small letters, digits, `_` and `-`"
-    })
+    }),
+  statements: Schema.optionalKey(
+    Schema.Record(Schema.String.check(Schema.isPattern(namePattern)), StatementSettings)
+  ).annotateKey({
+    description: "how statements are reconciled, by name: 1 to 40 small letters, digits, `_` and `-`"
+  })
 })
 
 export const jsonSchema = (): object => {

@@ -4,11 +4,12 @@
  */
 import { printable } from "@payments/copy"
 import { readPlainFile } from "@payments/core"
-import { Effect, type FileSystem, Result } from "effect"
+import { Effect, type FileSystem, Record, Result, Schema } from "effect"
 import { dirname } from "node:path"
 import { type Finding, SourcesError } from "../outcome/SourcesError.ts"
 import { issuesIn, pathName } from "./FileIssues.ts"
 import { checkTable, type FileSource, identityOf, type Note, sourceOf, tableOf } from "./FileSource.ts"
+import { StatementSettings } from "./SourceSchema.ts"
 import { type Container, isTable, parseToml, type TomlDocument } from "./Toml.ts"
 import { clusterIn, type FileCluster } from "./WorkerCluster.ts"
 
@@ -20,6 +21,7 @@ export interface SourcesDocument {
   readonly cluster: FileCluster | undefined
   /** In the order of the file. */
   readonly sources: ReadonlyArray<FileSource>
+  readonly statements: { readonly [name: string]: StatementSettings }
 }
 
 /** Larger than any file that people write: enough for thousands of sources. */
@@ -71,8 +73,17 @@ export const parseSourcesFile = Effect.fnUntraced(function*(
   const cluster = clusterIn(tableIn(document.value, "cluster"), dirname(file), note)
   if (findings.length > 0) return yield* fail(inOrder(findings))
   const { concurrency } = document.value
-  return { file, concurrency: typeof concurrency === "number" ? concurrency : undefined, cluster, sources }
+  return {
+    file,
+    concurrency: typeof concurrency === "number" ? concurrency : undefined,
+    cluster,
+    sources,
+    statements: Record.map(tableIn(document.value, "statements"), (table) => decodeStatement(table))
+  }
 })
+
+/** The schema of the file has checked it. */
+const decodeStatement = Schema.decodeUnknownSync(StatementSettings)
 
 /** Sorts findings by line and drops repetitions: every source inherits the mistakes of `[defaults]`. */
 const inOrder = (findings: ReadonlyArray<Finding>): ReadonlyArray<Finding> =>
