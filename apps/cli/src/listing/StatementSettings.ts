@@ -56,7 +56,7 @@ export const mapOf = (texts: ReadonlyArray<string>, saved: { readonly [field: st
       map[field] = columnOf(column)
     }
     const ofFile = Object.entries(saved).map(([name, column]) =>
-      [fieldNames.get(name) ?? name, columnOf(column)] as const
+      [fieldNames.get(name) ?? name, { ...columnOf(column), isOptional: true }] as const
     )
     return { ...Object.fromEntries(ofFile), ...map }
   })

@@ -18,6 +18,8 @@ import { StatementError } from "./StatementError.ts"
 export interface MappedColumn {
   readonly column: string
   readonly isNegated: boolean
+  /** Whether the caller needs it only if the field is compared. */
+  readonly isOptional?: boolean
 }
 
 /** What is known about a file in advance. Everything else is recognized, or refused. */

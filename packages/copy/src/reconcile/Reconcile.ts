@@ -227,8 +227,8 @@ const checkMapped = (
   columns: ReadonlyArray<Column>
 ) =>
   Effect.gen(function*() {
-    for (const name of Object.keys(map)) {
-      if (name === "fee" || used.some((column) => nameOf(column) === name)) continue
+    for (const [name, { isOptional }] of Object.entries(map)) {
+      if (isOptional === true || name === "fee" || used.some((column) => nameOf(column) === name)) continue
       const isKnown = columns.some((column) => nameOf(column) === name)
       return yield* refuse(
         isKnown
