@@ -21,7 +21,7 @@ const programs = [
   {
     name: "payments",
     file: "apps/cli/dist/payments.js",
-    heavy: `*" export "*|*" start "*`
+    heavy: `*" export "*|*" reconcile "*|*" start "*`
   },
   {
     name: "payments-worker",

@@ -1,4 +1,4 @@
-/** `npm run bench -- core|export|hot|cli|probe|sandbox|worker|fleet [--records N] [--rounds N] [--json FILE] [--check]` */
+/** `npm run bench -- core|export|hot|cli|probe|reconcile|sandbox|worker|fleet [--records N] [--rounds N] [--json FILE] [--check]` */
 import { writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
 import { type Figure, machine, report } from "./harness/Report.ts"
@@ -8,12 +8,13 @@ import { fullExportSizes, measureExport } from "./measures/export.ts"
 import { fullFleetSizes, measureFleet } from "./measures/fleet.ts"
 import { fullHotSizes, measureHot } from "./measures/hot.ts"
 import { fullProbeSizes, measureProbe } from "./measures/probe.ts"
+import { fullReconcileSizes, measureReconcile } from "./measures/reconcile.ts"
 import { fullSandboxSizes, measureSandbox } from "./measures/sandbox.ts"
 import { fullWorkerSizes, measureWorker } from "./measures/worker.ts"
 
-const usage = `usage: npm run bench -- core|export|hot|cli|probe|sandbox|worker|fleet [flags]
-  --records N   core, export, cli: records of the list (a multiple of 100; default ${fullSizes.records}, cli: ${fullCliSizes.records})
-  --rounds N    core, export, cli: measured rounds; the figures are their medians (default ${fullSizes.rounds}, cli: ${fullCliSizes.rounds})
+const usage = `usage: npm run bench -- core|export|hot|cli|probe|reconcile|sandbox|worker|fleet [flags]
+  --records N   core, export, cli, reconcile: records of the list (a multiple of 100; default ${fullSizes.records}, cli: ${fullCliSizes.records})
+  --rounds N    core, export, cli, reconcile: measured rounds; the figures are their medians (default ${fullSizes.rounds}, cli: ${fullCliSizes.rounds})
   --json FILE   also write the figures to this file
   --check       exit with code 1 if a target is missed`
 
@@ -55,6 +56,7 @@ const benches = {
   cli: ofSize({ sizes: fullCliSizes, measure: measureCli }),
   hot: fixed({ sizes: fullHotSizes, measure: measureHot }),
   probe: fixed({ sizes: fullProbeSizes, measure: measureProbe }),
+  reconcile: ofSize({ sizes: fullReconcileSizes, measure: measureReconcile }),
   sandbox: fixed({ sizes: fullSandboxSizes, measure: measureSandbox }),
   worker: fixed({ sizes: fullWorkerSizes, measure: measureWorker }),
   fleet: fixed({ sizes: fullFleetSizes, measure: measureFleet })

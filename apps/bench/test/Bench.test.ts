@@ -3,6 +3,7 @@ import { median, meetsTarget, percentile95, render } from "../src/harness/Report
 import { measureCli } from "../src/measures/cli.ts"
 import { measureCore } from "../src/measures/core.ts"
 import { measureExport } from "../src/measures/export.ts"
+import { measureReconcile } from "../src/measures/reconcile.ts"
 import { measureSandbox } from "../src/measures/sandbox.ts"
 import { measureWorker } from "../src/measures/worker.ts"
 
@@ -40,6 +41,11 @@ describe("the benchmark", { timeout }, () => {
 
   it("starts the command line, and lists into a file", async () => {
     const figures = await measureCli({ records: 500, rounds: 1 }, () => {})
+    assert.isTrue(figures.every(({ value }) => Number.isFinite(value) && value > 0), render(figures))
+  })
+
+  it("reconciles a copy with statements that match and that do not", async () => {
+    const figures = await measureReconcile({ records: 500, rounds: 1 }, () => {})
     assert.isTrue(figures.every(({ value }) => Number.isFinite(value) && value > 0), render(figures))
   })
 

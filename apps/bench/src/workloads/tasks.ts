@@ -59,6 +59,10 @@ export const tasks = {
     const { readCopies } = await import("./copies.ts")
     return timed(() => readCopies(input))
   },
+  readCsv: async (file: string) => {
+    const { readCsv } = await import("./readCsv.ts")
+    return timed(() => readCsv(file))
+  },
   /** Profiles a task, and returns the milliseconds of each stage. */
   profile: async (input: ProfiledTask) => {
     const { profiled } = await import("./profile.ts")

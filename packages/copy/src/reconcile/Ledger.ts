@@ -45,7 +45,7 @@ export interface LedgerEntry {
 }
 
 /** The cache of pages, in KiB. It is the only part that grows with the sides, and this is its limit. */
-const cacheKibibytes = 48 * 1024
+const cacheKibibytes = 24 * 1024
 
 const schema = `
   PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;
