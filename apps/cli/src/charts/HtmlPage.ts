@@ -117,8 +117,11 @@ const rowOf = (row: ReadonlyArray<Cell>, isNumber: ReadonlyArray<boolean>): Html
     )
   }</tr>`
 
-const cellOf = (cell: Cell | undefined): Html | string =>
-  cell === null || cell === undefined ? html`<span class="null">NULL</span>` : groupDigits(tableCell(cell))
+/** A text of digits, such as a reference, stays as it is. */
+const cellOf = (cell: Cell | undefined): Html | string => {
+  if (cell === null || cell === undefined) return html`<span class="null">NULL</span>`
+  return numberText(cell) === undefined ? tableCell(cell) : groupDigits(tableCell(cell))
+}
 
 const figureOf = (chart: ChartData): Html => {
   const shown = visiblePoints(chart).length

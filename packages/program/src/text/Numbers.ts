@@ -3,7 +3,7 @@
 /** Groups the digits of an integer: `1234567` becomes `1,234,567`. Other text is unchanged. */
 export const grouped = (integer: number | bigint | string): string => {
   const text = String(integer)
-  return /^-?[1-9]\d{3,99}$/.test(text) ? text.replaceAll(/\B(?=(?:\d{3})+$)/g, ",") : text
+  return /^[+-]?[1-9]\d{3,99}$/.test(text) ? text.replaceAll(/\B(?=(?:\d{3})+$)/g, ",") : text
 }
 
 /** Returns `1 list` or `3 lists`. */
