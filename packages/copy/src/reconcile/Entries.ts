@@ -52,15 +52,15 @@ interface Shown {
   readonly isGrouped: boolean
 }
 
-const entryColumns = "e.entry, e.class, e.why, e.lines, e.records, e.there, e.fee, e.here, e.line, e.unit"
+const entryColumns = "e.entry, e.class, e.why, e.lines, e.records, e.there, e.fee, e.here, l.line, e.unit"
 
 /** The entries in the order of the classes. */
 function* entryRows(ledger: Ledger, classes: ReadonlyArray<EntryClass>, { isGrouped }: Shown): Generator<Row, void> {
-  const [units, id] = isGrouped ? ["sums", "NULL"] : ["records", "u.id"]
+  const [units, id, name] = isGrouped ? ["sums", "NULL", "unit"] : ["sorted_records", "u.id", "at"]
   for (const one of classes) {
     yield* ledger.rows(
       `SELECT ${entryColumns}, l.key, l.day, l.amount, l.fee, u.key, u.day, u.amount, ${id} FROM entries e
-      LEFT JOIN lines l ON l.line = e.line LEFT JOIN ${units} u ON u.unit = e.unit
+      LEFT JOIN sorted_lines l ON l.at = e.line LEFT JOIN ${units} u ON u.${name} = e.unit
       WHERE e.class = ? ORDER BY e.entry`,
       one
     )
@@ -114,13 +114,13 @@ const firstOf = (
 const singleRecord = (ledger: Ledger, row: Row, isGrouped: boolean): Part =>
   isGrouped && row[9] !== null ? ledger.get(recordsOfSum, row[9] ?? null) : [row[17], row[14], row[15]]
 
-const linesOf = `SELECT l.line, l.key, l.day, l.amount, l.fee FROM entry_lines m JOIN lines l ON l.line = m.line
-  WHERE m.entry = ? ORDER BY m.place`
-const recordsOf = `SELECT u.id, u.key, u.day, u.amount FROM entry_units m JOIN records u ON u.unit = m.unit
-  WHERE m.entry = ? ORDER BY m.place`
+const linesOf = `SELECT l.line, l.key, l.day, l.amount, l.fee FROM entry_lines m JOIN sorted_lines l ON l.at = m.line
+  WHERE m.entry = ? ORDER BY l.line`
+const recordsOf = `SELECT u.id, u.key, u.day, u.amount FROM entry_units m JOIN sorted_records u ON u.at = m.unit
+  WHERE m.entry = ? ORDER BY u.id`
 const groupedRecords = `SELECT r.id, r.key, r.day, r.amount FROM entry_units m JOIN sum_records s ON s.unit = m.unit
-  JOIN records r ON r.unit = s.record WHERE m.entry = ? ORDER BY m.place, s.place`
-const recordsOfSum = `SELECT r.id, r.key, r.day, r.amount FROM sum_records s JOIN records r ON r.unit = s.record
+  JOIN sorted_records r ON r.at = s.record WHERE m.entry = ? ORDER BY m.place, s.place`
+const recordsOfSum = `SELECT r.id, r.key, r.day, r.amount FROM sum_records s JOIN sorted_records r ON r.at = s.record
   WHERE s.unit = ? ORDER BY s.place`
 
 export function* entriesOf(ledger: Ledger, classes: ReadonlyArray<EntryClass>, shown: Shown): Generator<Entry, void> {

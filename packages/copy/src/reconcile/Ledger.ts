@@ -6,7 +6,7 @@
  */
 import { DatabaseSync, type SQLInputValue, type SQLOutputValue, type StatementSync } from "node:sqlite"
 import { SinkError } from "../port/Sink.ts"
-import { reasonOf } from "../sqlite/SqliteErrors.ts"
+import { isStatementError, reasonOf } from "../sqlite/SqliteErrors.ts"
 import { rowsOf } from "../sqlite/SqliteRows.ts"
 
 /** A line of the statement. `amount` is without fees, so that it can be compared with records. */
@@ -55,6 +55,8 @@ const schema = `
   CREATE TABLE records (unit INTEGER PRIMARY KEY, id TEXT, key TEXT, day INTEGER, amount);
   CREATE TABLE sums (unit INTEGER PRIMARY KEY, key TEXT, day INTEGER, amount, due INTEGER, records INTEGER, known);
   CREATE TABLE sum_records (unit INTEGER, place INTEGER, record INTEGER, PRIMARY KEY (unit, place)) WITHOUT ROWID;
+  CREATE TABLE sorted_lines (at INTEGER PRIMARY KEY, line INTEGER, key TEXT, day INTEGER, amount, fee);
+  CREATE TABLE sorted_records (at INTEGER PRIMARY KEY, id TEXT, key TEXT, day INTEGER, amount);
   CREATE TABLE left_lines (bucket TEXT, line INTEGER);
   CREATE TABLE left_units (bucket TEXT, unit INTEGER);
   CREATE TABLE entries (
@@ -86,6 +88,23 @@ export class Ledger {
 
   addRecord({ amount, day, id, key }: LedgerRecord): void {
     this.run("INSERT INTO records (id, key, day, amount) VALUES (?, ?, ?, ?)", id, key, day, stored(amount))
+  }
+
+  /**
+   * Sorts both sides by their keys, so that everything after it reads them in the order of the disk. From then on, a
+   * line and a record are named by their places in this order.
+   */
+  sort(isGrouped: boolean): void {
+    this.run(
+      `INSERT INTO sorted_lines (line, key, day, amount, fee)
+      SELECT line, key, day, amount, fee FROM lines ORDER BY key, amount, day, line`
+    )
+    this.run("DELETE FROM lines")
+    this.run(
+      `INSERT INTO sorted_records (id, key, day, amount)
+      SELECT id, key, day, amount FROM records ORDER BY key, ${isGrouped ? "day" : "amount, day"}, id`
+    )
+    this.run("DELETE FROM records")
   }
 
   /**
@@ -173,7 +192,7 @@ export const keyValues = (key: string | null, count: number): ReadonlyArray<stri
 /** Returns the error of a ledger that cannot be written, because the disk is full for example; undefined for others. */
 export const ledgerError = (error: unknown): SinkError | undefined => {
   // Errors of the statement's own file have no code of SQLite.
-  const reason = error instanceof Error && "errcode" in error ? reasonOf(error) : undefined
+  const reason = error instanceof Error && "errcode" in error && !isStatementError(error) ? reasonOf(error) : undefined
   return reason === undefined
     ? undefined
     : new SinkError({ location: "the folder for temporary files (TMPDIR)", reason })

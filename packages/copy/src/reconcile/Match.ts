@@ -5,7 +5,7 @@
  */
 import type { SQLOutputValue } from "node:sqlite"
 import { compareBytes } from "../ask/SortedRows.ts"
-import { amountIn, type EntryClass, type Ledger, type LedgerEntry, numberIn, type Row, stored } from "./Ledger.ts"
+import { amountIn, type EntryClass, type Ledger, numberIn, type Row, stored } from "./Ledger.ts"
 
 export interface MatchRules {
   /** Whether lines are compared with the sums of groups. */
@@ -82,7 +82,7 @@ function* makeSums(ledger: Ledger, { day }: MatchRules): Generator<void> {
     )
   }
   for (
-    const [record, key, on, value] of ledger.rows("SELECT unit, key, day, amount FROM records ORDER BY key, day, unit")
+    const [record, key, on, value] of ledger.rows("SELECT at, key, day, amount FROM sorted_records ORDER BY at")
   ) {
     const isNew = group === undefined || key === null || (day !== "none" && on === null) || group.key !== key ||
       (day !== "none" && group.day !== on)
@@ -103,21 +103,19 @@ function* makeSums(ledger: Ledger, { day }: MatchRules): Generator<void> {
   end()
 }
 
-/** A side of one key and amount: the numbers of its lines or units, and their days, sorted by day. */
-interface Side {
-  readonly numbers: Array<number>
-  readonly days: Array<number>
-  /** Of lines: their fees. Of units: the days on which they are due. */
-  readonly extras: Array<number>
+/** A line or a unit. `extra` is the fee of a line, and the day on which a unit is due. */
+interface Item {
+  /** Its place in the ledger. */
+  readonly at: number
+  readonly amount: bigint | null
+  readonly day: number | null
+  readonly extra: bigint | null
+  readonly records: number
+  /** The amount, or of a group the sum of the amounts that are known. */
+  readonly known: bigint
 }
 
-/** What lines and units have in common. */
-interface Equal {
-  readonly key: string
-  readonly amount: bigint
-  /** Whether those that are on the same days are paired already. */
-  readonly isRest: boolean
-}
+type Side = ReadonlyArray<Item>
 
 class Matcher {
   readonly totals: Totals = {
@@ -129,158 +127,152 @@ class Matcher {
   }
   readonly #ledger: Ledger
   readonly #rules: MatchRules
-  /** The number of ambiguous sets of lines and units without a key. */
-  #components = 0
-  readonly #units: "sums" | "records"
-  readonly #due: "due" | "day"
+  /** What is left of the current key, until all of its amounts are read. */
+  #leftLines: Array<Item> = []
+  #leftUnits: Array<Item> = []
 
   constructor(ledger: Ledger, rules: MatchRules) {
     this.#ledger = ledger
     this.#rules = rules
-    this.#units = rules.isGrouped ? "sums" : "records"
-    this.#due = rules.isGrouped ? "due" : "day"
+  }
+
+  get #unitsSql(): string {
+    return this.#rules.isGrouped
+      ? "SELECT unit, key, amount, day, due, records, known FROM sums WHERE key IS NOT NULL ORDER BY key, amount, day, unit"
+      : "SELECT at, key, amount, day, day, 1, amount FROM sorted_records WHERE key IS NOT NULL ORDER BY at"
   }
 
   /** Pairs lines and units with the same key and amount, and days that are near enough. */
   *pairEqual(): Generator<void> {
-    const condition = `key IS NOT NULL AND amount IS NOT NULL${
-      this.#rules.day === "none" ? "" : " AND day IS NOT NULL"
-    }`
-    this.#leaveOthers(condition)
-    const order = this.#rules.day === "none" ? "" : ", day"
+    yield* this.#withoutKey()
     const lines = new Cursor(
       this.#ledger.rows(
-        `SELECT line, key, amount, day, fee FROM lines WHERE ${condition} ORDER BY key, amount${order}, line`
+        "SELECT at, key, amount, day, fee, 0, amount FROM sorted_lines WHERE key IS NOT NULL ORDER BY at"
       )
     )
-    const units = new Cursor(
-      this.#ledger.rows(
-        `SELECT unit, key, amount, day, ${this.#due} FROM ${this.#units} WHERE ${condition} ORDER BY key, amount${order}, unit`
-      )
-    )
+    const units = new Cursor(this.#ledger.rows(this.#unitsSql))
+    let lastKey: SQLOutputValue | undefined
     for (let turn = rowsPerTurn; lines.row !== undefined || units.row !== undefined;) {
       const compared = compareRows(lines.row, units.row)
       const [, key, amount] = (compared <= 0 ? lines.row : units.row) ?? []
-      const left = compared <= 0 ? lines.take(key, amount, this.#rules.day) : noSide
-      const right = compared >= 0 ? units.take(key, amount, this.#rules.day) : noSide
-      this.#pair(left, right, { key: String(key), amount: amountIn(amount) ?? 0n, isRest: false })
-      turn -= left.numbers.length + right.numbers.length
+      if (key !== lastKey) this.#endKey()
+      lastKey = key
+      const left = compared <= 0 ? lines.take(key, amount) : []
+      const right = compared >= 0 ? units.take(key, amount) : []
+      this.#pair(left, right)
+      turn -= left.length + right.length
       if (turn < 0) {
         turn = rowsPerTurn
         yield
       }
     }
+    this.#endKey()
   }
 
-  /** Leaves lines and units that cannot be paired for the second merge. Without a key or a day, they stay alone. */
-  #leaveOthers(condition: string): void {
-    const bucket = !this.#rules.hasKey
-      ? "NULL"
-      : this.#rules.day === "group"
-      ? "CASE WHEN day IS NOT NULL THEN day || ' ' || key END"
-      : "key"
-    this.#ledger.run(`INSERT INTO left_lines SELECT ${bucket}, line FROM lines WHERE NOT (${condition})`)
-    this.#ledger.run(`INSERT INTO left_units SELECT ${bucket}, unit FROM ${this.#units} WHERE NOT (${condition})`)
+  /** What has no key belongs to nothing else. */
+  *#withoutKey(): Generator<void> {
+    const { isGrouped } = this.#rules
+    const lines = "SELECT at, key, amount, day, fee, 0, amount FROM sorted_lines WHERE key IS NULL ORDER BY at"
+    const units = isGrouped
+      ? "SELECT unit, key, amount, day, due, records, known FROM sums WHERE key IS NULL ORDER BY unit"
+      : "SELECT at, key, amount, day, day, 1, amount FROM sorted_records WHERE key IS NULL ORDER BY at"
+    let count = 0
+    for (const row of this.#ledger.rows(units)) {
+      this.#compareBucket([], [itemOf(row)], true)
+      if (++count % rowsPerTurn === 0) yield
+    }
+    for (const row of this.#ledger.rows(lines)) {
+      this.#compareBucket([itemOf(row)], [], true)
+      if (++count % rowsPerTurn === 0) yield
+    }
   }
 
-  #pair(lines: Side, units: Side, of: Equal): void {
-    if (lines.numbers.length === 0 || units.numbers.length === 0) return this.#leave(lines, units, of.key)
-    for (const [left, right] of componentsOf(lines, units, this.#rules.within)) {
-      this.#pairComponent(left, right, of)
+  #endKey(): void {
+    if (this.#leftLines.length > 0 || this.#leftUnits.length > 0) {
+      this.#compareBucket(this.#leftLines, this.#leftUnits, false)
+      this.#leftLines = []
+      this.#leftUnits = []
+    }
+  }
+
+  #pair(lines: Side, units: Side): void {
+    if (lines.length === 0 || units.length === 0) return this.#leave(lines, units)
+    if (this.#rules.day === "none") return this.#pairComponent(lines, units, false)
+    const [isDated, isUndated] = [(item: Item) => item.day !== null, (item: Item) => item.day === null]
+    this.#leave(lines.filter(isUndated), [])
+    this.#leave([], units.filter(isUndated))
+    for (const [left, right] of componentsOf(lines.filter(isDated), units.filter(isDated), this.#rules.within)) {
+      this.#pairComponent(left, right, false)
     }
   }
 
   /** A unit that is not due yet does not compete with those that are. */
-  #pairComponent(lines: Side, units: Side, { amount, isRest, key }: Equal): void {
-    if (this.#isPaired(lines, units)) return this.#addPairs(lines, units, amount)
-    if (lines.numbers.length === 0 || units.numbers.length === 0) return this.#leave(lines, units, key)
-    const isDue = (at: number) => !this.#isExpected(units.extras[at] ?? none)
-    const due = pick(units, isDue)
-    if (due.numbers.length < units.numbers.length && this.#isPaired(lines, due)) {
-      this.#addPairs(lines, due, amount)
-      return this.#leave(noSide, pick(units, (at) => !isDue(at)), key)
+  #pairComponent(lines: Side, units: Side, isRest: boolean): void {
+    if (lines.length === 0 || units.length === 0) return this.#leave(lines, units)
+    if (this.#isPaired(lines, units)) return this.#addPairs(lines, units)
+    const due = units.filter((unit) => !this.#isExpected(unit))
+    if (due.length < units.length && this.#isPaired(lines, due)) {
+      this.#addPairs(lines, due)
+      return this.#leave([], units.filter((unit) => this.#isExpected(unit)))
     }
-    if (isRest) return this.#leave(lines, units, key)
+    if (isRest || this.#rules.day === "none") return this.#leave(lines, units)
     const [sameLines, sameUnits] = sameDays(lines, units)
-    const [leftLines, leftUnits] = [pick(lines, (at) => !sameLines.has(at)), pick(units, (at) => !sameUnits.has(at))]
-    this.#addPairs(pick(lines, (at) => sameLines.has(at)), pick(units, (at) => sameUnits.has(at)), amount)
+    this.#addPairs(lines.filter((line) => sameLines.has(line)), units.filter((unit) => sameUnits.has(unit)))
+    const [leftLines, leftUnits] = [
+      lines.filter((line) => !sameLines.has(line)),
+      units.filter((unit) => !sameUnits.has(unit))
+    ]
     for (const [left, right] of componentsOf(leftLines, leftUnits, this.#rules.within)) {
-      this.#pairComponent(left, right, { key, amount, isRest: true })
+      this.#pairComponent(left, right, true)
     }
   }
 
-  #isPaired({ days, numbers }: Side, units: Side): boolean {
-    return numbers.length > 0 && numbers.length === units.numbers.length &&
-      days.every((day, at) => Math.abs(day - (units.days[at] ?? 0)) <= this.#rules.within)
+  /** An amount that is missing equals none. */
+  #isPaired(lines: Side, units: Side): boolean {
+    return lines.length > 0 && lines.length === units.length && lines[0]?.amount !== null &&
+      (this.#rules.day === "none" ||
+        lines.every(({ day }, at) => Math.abs((day ?? 0) - (units[at]?.day ?? 0)) <= this.#rules.within))
   }
 
-  #addPairs(lines: Side, units: Side, amount: bigint): void {
-    for (const [at, line] of lines.numbers.entries()) {
-      const unit = units.numbers[at] ?? 0
-      const fee = lines.extras[at] !== none
-        ? amountIn(this.#ledger.get("SELECT fee FROM lines WHERE line = ?", line)[0]) ?? 0n
-        : 0n
-      const records = this.#recordsOf(unit)
-      this.#addEntry({
-        class: "matched",
-        why: null,
-        lines: [line],
-        units: [unit],
-        records,
-        there: amount - fee,
-        fee,
-        here: amount
-      })
+  #addPairs(lines: Side, units: Side): void {
+    for (const [at, line] of lines.entries()) {
+      const unit = units[at]
+      if (unit !== undefined) this.#addEntryOf("matched", null, [line], [unit])
     }
   }
 
-  #recordsOf(unit: number): number {
-    return this.#rules.isGrouped ? Number(this.#ledger.get("SELECT records FROM sums WHERE unit = ?", unit)[0] ?? 0) : 1
-  }
-
-  #leave(lines: Side, units: Side, key: string): void {
+  /** Leaves what is not paired for a comparison by its key. Without a key, it is compared at once. */
+  #leave(lines: Side, units: Side): void {
     const { day, hasKey } = this.#rules
-    const component = !hasKey && day !== "group" ? `component ${++this.#components}` : undefined
-    const bucketOf = (of: number | undefined) => component ?? (day === "group" ? `${of} ${key}` : key)
-    for (const [at, line] of lines.numbers.entries()) {
-      this.#ledger.run("INSERT INTO left_lines VALUES (?, ?)", bucketOf(lines.days[at]), line)
-    }
-    for (const [at, unit] of units.numbers.entries()) {
-      this.#ledger.run("INSERT INTO left_units VALUES (?, ?)", bucketOf(units.days[at]), unit)
-    }
+    if (day === "group") {
+      for (const { at, day: of } of lines) this.#ledger.run("INSERT INTO left_lines VALUES (?, ?)", of, at)
+      for (const { at, day: of } of units) this.#ledger.run("INSERT INTO left_units VALUES (?, ?)", of, at)
+    } else if (hasKey) {
+      for (const line of lines) this.#leftLines.push(line)
+      for (const unit of units) this.#leftUnits.push(unit)
+    } else if (lines.length > 0 || units.length > 0) this.#compareBucket(lines, units, false)
   }
 
-  /** Compares what is left, by its key. */
+  /** Compares what is left of groups of days, by their days and their other keys. */
   *compareLeft(): Generator<void> {
     const lines = new Cursor(
       this.#ledger.rows(
-        "SELECT l.line, bucket, amount, day, fee FROM left_lines l JOIN lines ON lines.line = l.line ORDER BY bucket, l.line"
+        `SELECT at, bucket || ' ' || key, amount, day, fee, 0, amount FROM left_lines l JOIN sorted_lines ON at = l.line
+        ORDER BY 2, at`
       )
     )
-    const records = this.#rules.isGrouped ? "records, known" : "1, amount"
     const units = new Cursor(
       this.#ledger.rows(
-        `SELECT l.unit, bucket, amount, day, ${this.#due}, ${records} FROM left_units l JOIN ${this.#units} u ON u.unit = l.unit ORDER BY bucket, l.unit`
+        `SELECT unit, bucket || ' ' || key, amount, day, due, records, known FROM left_units JOIN sums USING (unit)
+        ORDER BY 2, unit`
       )
     )
     for (let turn = rowsPerTurn; lines.row !== undefined || units.row !== undefined;) {
       const compared = compareBuckets(lines.row, units.row)
       const bucket = (compared <= 0 ? lines.row : units.row)?.[1] ?? null
-      const left: Array<Left> = []
-      const right: Array<Left> = []
-      while (compared <= 0 && lines.row !== undefined && lines.row[1] === bucket) {
-        left.push(leftOf(lines.row))
-        lines.advance()
-        // What has no key belongs to nothing else.
-        if (bucket === null) break
-      }
-      while (
-        compared >= 0 && units.row !== undefined && units.row[1] === bucket && !(bucket === null && left.length > 0)
-      ) {
-        right.push(leftOf(units.row))
-        units.advance()
-        if (bucket === null) break
-      }
+      // A bucket of null is a line or a unit without a day.
+      const left = compared <= 0 ? lines.takeBucket(bucket) : []
+      const right = compared < 0 || (bucket === null && left.length > 0) ? [] : units.takeBucket(bucket)
       this.#compareBucket(left, right, bucket === null)
       turn -= left.length + right.length
       if (turn < 0) {
@@ -290,97 +282,80 @@ class Matcher {
     }
   }
 
-  #compareBucket(lines: ReadonlyArray<Left>, units: ReadonlyArray<Left>, isAlone: boolean): void {
+  #compareBucket(lines: Side, units: Side, isAlone: boolean): void {
+    const why = isAlone ? "no key" : null
     if (lines.length === 0 || units.length === 0) {
-      for (const line of lines) this.#addLeft("missing here", isAlone ? "no key" : null, [line], [])
-      for (const unit of units) {
-        const isExpected = this.#isExpected(unit.extra === null ? none : Number(unit.extra))
-        this.#addLeft(isExpected ? "expected" : "missing there", isAlone ? "no key" : null, [], [unit])
-      }
+      for (const line of lines) this.#addEntryOf("missing here", why, [line], [])
+      for (const unit of units) this.#addEntryOf(this.#isExpected(unit) ? "expected" : "missing there", why, [], [unit])
       return
     }
-    const due = units.filter(({ extra }) => !this.#isExpected(extra === null ? none : Number(extra)))
+    const due = units.filter((unit) => !this.#isExpected(unit))
     if (units.length > lines.length && due.length > 0 && due.length < units.length) {
-      this.#compareBucket([], units.filter((unit) => !due.includes(unit)), isAlone)
+      this.#compareBucket([], units.filter((unit) => this.#isExpected(unit)), isAlone)
       return this.#compareBucket(lines, due, isAlone)
     }
-    const why = this.#difference(lines, units)
-    this.#addLeft(why === null ? "matched" : "different", why, lines, units)
+    const difference = this.#difference(lines, units)
+    this.#addEntryOf(difference === null ? "matched" : "different", difference, lines, units)
   }
 
   /** Returns why lines and units differ, or null if they are one payment in several parts. */
-  #difference(lines: ReadonlyArray<Left>, units: ReadonlyArray<Left>): Why | null {
+  #difference(lines: Side, units: Side): Why | null {
     if ([...lines, ...units].some(({ amount }) => amount === null)) return "no amount"
-    if (this.#rules.day !== "none" && [...lines, ...units].some(({ day }) => day === null)) return "no date"
-    const isSame = sumOf(lines) === sumOf(units)
-    const days = [lines, units].map((side) => side.map(({ day }) => day ?? 0).toSorted((one, other) => one - other))
-    const [ofLines = [], ofUnits = []] = days
-    const isNear = this.#rules.day === "none" || (
-      Math.abs((ofLines[0] ?? 0) - (ofUnits.at(-1) ?? 0)) <= this.#rules.within &&
-      Math.abs((ofLines.at(-1) ?? 0) - (ofUnits[0] ?? 0)) <= this.#rules.within
-    )
+    const isDated = this.#rules.day !== "none"
+    if (isDated && [...lines, ...units].some(({ day }) => day === null)) return "no date"
     if (lines.length > 1 && units.length > 1) return "several"
+    const isSame = sumOf(lines) === sumOf(units)
+    const [ofLines, ofUnits] = [extentOf(lines), extentOf(units)]
+    const isNear = !isDated ||
+      Math.max(ofLines.last - ofUnits.first, ofUnits.last - ofLines.first) <= this.#rules.within
     if (lines.length === 1 && units.length === 1) {
       return isSame ? isNear ? null : "date" : isNear ? "amount" : "amount, date"
     }
     return isSame && isNear ? null : "several"
   }
 
-  #addLeft(found: EntryClass, why: Why | null, lines: ReadonlyArray<Left>, units: ReadonlyArray<Left>): void {
+  #addEntryOf(found: EntryClass, why: Why | null, lines: Side, units: Side): void {
     const fee = lines.reduce((sum, { extra }) => sum + (extra ?? 0n), 0n)
-    this.#addEntry({
-      class: found,
-      why,
-      lines: lines.map(({ number }) => number),
-      units: units.map(({ number }) => number),
-      records: units.reduce((sum, { records }) => sum + records, 0),
-      there: sumOf(lines) - fee,
-      fee,
-      here: sumOf(units)
-    })
-  }
-
-  #addEntry(entry: LedgerEntry): void {
-    const total = this.totals[entry.class]
+    const there = sumOf(lines) - fee
+    const here = sumOf(units)
+    const records = units.reduce((sum, unit) => sum + unit.records, 0)
+    const total = this.totals[found]
     total.entries++
-    total.lines += entry.lines.length
-    total.records += entry.records
-    total.there += entry.there
-    total.fee += entry.fee
-    total.here += entry.here
-    if (entry.class !== "matched" || this.#rules.keepsMatched) this.#ledger.addEntry(entry)
+    total.lines += lines.length
+    total.records += records
+    total.there += there
+    total.fee += fee
+    total.here += here
+    if (found === "matched" && !this.#rules.keepsMatched) return
+    const numbers = { lines: lines.map(({ at }) => at), units: units.map(({ at }) => at) }
+    this.#ledger.addEntry({ class: found, why, ...numbers, records, there, fee, here })
   }
 
   /** Whether the statement need not have a unit yet. Without a day it is not settled. */
-  #isExpected(due: number): boolean {
+  #isExpected({ extra }: Item): boolean {
     const { hasDue, lastDay, within } = this.#rules
-    return hasDue && (due === none || (lastDay !== undefined && due + within > lastDay))
+    return hasDue && (extra === null || (lastDay !== undefined && Number(extra) + within > lastDay))
   }
 }
 
 const zero = (): ClassTotal => ({ entries: 0, lines: 0, records: 0, there: 0n, fee: 0n, here: 0n })
 
-/** A line or a unit that was not paired. `extra` is the fee of a line, and the day on which a unit is due. */
-interface Left {
-  readonly number: number
-  readonly amount: bigint | null
-  readonly day: number | null
-  readonly extra: bigint | null
-  readonly records: number
-  /** The amount, or of a group the sum of the amounts that are known. */
-  readonly known: bigint
-}
-
-const leftOf = ([number, , amount, day, extra, records, known]: Row): Left => ({
-  number: Number(number),
+const itemOf = ([at, , amount, day, extra, records, known]: Row): Item => ({
+  at: Number(at),
   amount: amountIn(amount),
-  known: amountIn(known ?? amount) ?? 0n,
   day: numberIn(day),
   extra: amountIn(extra),
-  records: Number(records ?? 0)
+  records: Number(records),
+  known: amountIn(known) ?? 0n
 })
 
-const sumOf = (side: ReadonlyArray<Left>): bigint => side.reduce((sum, { known }) => sum + known, 0n)
+const sumOf = (side: Side): bigint => side.reduce((sum, { known }) => sum + known, 0n)
+
+const extentOf = (side: Side) =>
+  side.reduce(
+    ({ first, last }, { day }) => ({ first: Math.min(first, day ?? first), last: Math.max(last, day ?? last) }),
+    { first: Infinity, last: -Infinity }
+  )
 
 /** The next row of a sorted sequence. */
 class Cursor {
@@ -389,58 +364,45 @@ class Cursor {
 
   constructor(rows: Generator<Row, void>) {
     this.#rows = rows
-    this.advance()
+    this.#advance()
   }
 
-  advance(): void {
+  #advance(): void {
     const { done, value } = this.#rows.next()
     this.row = done === true ? undefined : value
   }
 
   /** Takes the rows with this key and amount. */
-  take(key: SQLOutputValue | undefined, amount: SQLOutputValue | undefined, day: MatchRules["day"]): Side {
-    const side = { numbers: new Array<number>(), days: new Array<number>(), extras: new Array<number>() }
-    for (; this.row !== undefined && this.row[1] === key && this.row[2] === amount; this.advance()) {
-      const [number, , , on, extra] = this.row
-      side.numbers.push(Number(number))
-      side.days.push(day === "none" ? 0 : Number(on))
-      side.extras.push(extra === null ? none : Number(extra))
+  take(key: SQLOutputValue | undefined, amount: SQLOutputValue | undefined): Side {
+    const side: Array<Item> = []
+    for (; this.row !== undefined && this.row[1] === key && this.row[2] === amount; this.#advance()) {
+      side.push(itemOf(this.row))
+    }
+    return side
+  }
+
+  /** Takes the rows of a bucket, or one that has none. */
+  takeBucket(bucket: SQLOutputValue): Side {
+    const side: Array<Item> = []
+    while (this.row !== undefined && this.row[1] === bucket && (bucket !== null || side.length === 0)) {
+      side.push(itemOf(this.row))
+      this.#advance()
     }
     return side
   }
 }
 
-/** In place of a fee or a day that there is not. Days and rounded fees are never infinite. */
-const none = -Infinity
-
-const noSide: Side = { numbers: [], days: [], extras: [] }
-
-const pick = ({ days, extras, numbers }: Side, isPicked: (at: number) => boolean): Side => ({
-  numbers: numbers.filter((_, at) => isPicked(at)),
-  days: days.filter((_, at) => isPicked(at)),
-  extras: extras.filter((_, at) => isPicked(at))
-})
-
-const slice = ({ days, extras, numbers }: Side, from: number, to: number): Side => ({
-  numbers: numbers.slice(from, to),
-  days: days.slice(from, to),
-  extras: extras.slice(from, to)
-})
-
 /** Divides lines and units into sets between which no line is near a unit. Both are sorted by day. */
 const componentsOf = (lines: Side, units: Side, within: number): ReadonlyArray<readonly [Side, Side]> => {
+  if (lines.length === 1 && units.length === 1 && isNear(lines[0], units[0], within)) return [[lines, units]]
   const found: Array<readonly [Side, Side]> = []
-  const [lineCount, unitCount] = [lines.numbers.length, units.numbers.length]
-  const isFar = (later: number | undefined, earlier: number | undefined) =>
-    later === undefined || earlier === undefined || later - earlier > within
   let [line, unit, firstLine, firstUnit] = [0, 0, 0, 0]
-  while (line < lineCount || unit < unitCount) {
-    const isLine = unit >= unitCount || (line < lineCount && (lines.days[line] ?? 0) <= (units.days[unit] ?? 0))
+  while (line < lines.length || unit < units.length) {
+    const isLine = unit >= units.length || (line < lines.length && (lines[line]?.day ?? 0) <= (units[unit]?.day ?? 0))
     if (isLine) line++
     else unit++
-    const isCut = isFar(units.days[unit], lines.days[line - 1]) && isFar(lines.days[line], units.days[unit - 1])
-    if (isCut) {
-      found.push([slice(lines, firstLine, line), slice(units, firstUnit, unit)])
+    if (!isNear(units[unit], lines[line - 1], within) && !isNear(lines[line], units[unit - 1], within)) {
+      found.push([lines.slice(firstLine, line), units.slice(firstUnit, unit)])
       firstLine = line
       firstUnit = unit
     }
@@ -448,29 +410,30 @@ const componentsOf = (lines: Side, units: Side, within: number): ReadonlyArray<r
   return found
 }
 
-/** Returns the places of the lines and units on days that have as many lines as units. */
-const sameDays = (lines: Side, units: Side): readonly [ReadonlySet<number>, ReadonlySet<number>] => {
-  const [ofLines, ofUnits] = [lines, units].map(({ days }) => Map.groupBy(days.keys(), (at) => days[at] ?? 0)) as [
-    Map<number, Array<number>>,
-    Map<number, Array<number>>
-  ] // of two sides
-  const [sameLines, sameUnits] = [new Set<number>(), new Set<number>()]
-  for (const [day, at] of ofLines) {
+const isNear = (one: Item | undefined, other: Item | undefined, within: number): boolean =>
+  one !== undefined && other !== undefined && Math.abs((one.day ?? 0) - (other.day ?? 0)) <= within
+
+/** Returns the lines and units on days that have as many lines as units. */
+const sameDays = (lines: Side, units: Side): readonly [ReadonlySet<Item>, ReadonlySet<Item>] => {
+  const ofUnits = Map.groupBy(units, ({ day }) => day)
+  const [sameLines, sameUnits] = [new Set<Item>(), new Set<Item>()]
+  for (const [day, own] of Map.groupBy(lines, (line) => line.day)) {
     const others = ofUnits.get(day)
-    if (others?.length !== at.length) continue
-    for (const place of at) sameLines.add(place)
-    for (const place of others) sameUnits.add(place)
+    if (others?.length !== own.length) continue
+    for (const line of own) sameLines.add(line)
+    for (const other of others) sameUnits.add(other)
   }
   return [sameLines, sameUnits]
 }
 
-/** Compares the keys and amounts of two rows as SQLite sorts them: integers precede texts. The end comes last. */
+/** Compares the keys and amounts of two rows as SQLite sorts them: null, integers, texts. The end comes last. */
 const compareRows = (line: Row | undefined, unit: Row | undefined): number => {
   if (line === undefined || unit === undefined) return line === undefined ? 1 : -1
   const keys = compareBytes(String(line[1]), String(unit[1]))
   if (keys !== 0) return keys
   const [one, other] = [line[2] ?? null, unit[2] ?? null]
   if (one === other) return 0
+  if (one === null || other === null) return one === null ? -1 : 1
   if (typeof one === "bigint" && typeof other === "bigint") return one < other ? -1 : 1
   if (typeof one === "bigint" || typeof other === "bigint") return typeof one === "bigint" ? -1 : 1
   return compareBytes(String(one), String(other))

@@ -96,6 +96,7 @@ export const reconcile = Effect.fnUntraced(function*(
     lastDay,
     keepsMatched: options.keepsMatched
   }
+  yield* attempt(() => ledger.sort(rules.isGrouped))
   const totals = yield* stepwise(match(ledger, rules))
   const shown = { keys: fields.keys.length, isGrouped: rules.isGrouped }
   const dueBefore = statement.firstDay === undefined
@@ -348,7 +349,7 @@ const amountOf = (cell: Cell | undefined, raw: Cell | undefined, { path: [field]
 const countDueBefore = (ledger: Ledger, firstDay: number, isGrouped: boolean): number =>
   Number(
     ledger.get(
-      `SELECT sum(e.records) FROM entries e JOIN ${isGrouped ? "sums" : "records"} u ON u.unit = e.unit
+      `SELECT sum(e.records) FROM entries e JOIN ${isGrouped ? "sums u ON u.unit" : "sorted_records u ON u.at"} = e.unit
       WHERE e.class = 'missing there' AND u.${isGrouped ? "due" : "day"} < ?`,
       firstDay
     )[0] ?? 0
