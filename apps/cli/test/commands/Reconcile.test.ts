@@ -8,6 +8,7 @@ import { readFileSync, statSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
+import { stripVTControlCharacters } from "node:util"
 import { runInProcess } from "../program/InProcess.ts"
 
 const require = createRequire(join(import.meta.dirname, "../../../worker/package.json"))
@@ -139,14 +140,14 @@ layer(Chromium.layer, { excludeTestServices: true })("payments reconcile", (it) 
       for (const columns of [60, 80, 120, 200]) {
         const { code, out } = yield* onTerminal(columns)
         assert.strictEqual(code, 11)
-        for (const line of out.split("\n")) assert.isAtMost(line.replaceAll(/\u001b\[\d*m/g, "").length, columns, line)
+        for (const line of out.split("\n")) assert.isAtMost(stripVTControlCharacters(line).length, columns, line)
         assert.notInclude(out, "\u202e")
       }
     }))
 
   it.effect("refuses what it cannot use, with code 2 and without the values of the file", () =>
     Effect.gen(function*() {
-      const { file, folder, plain, reconcile } = yield* exported
+      const { file, folder, plain } = yield* exported
       const cases: ReadonlyArray<readonly [ReadonlyArray<string>, RegExp]> = [
         [
           ["--map", "reference=Verwendungszweck,amount=Betrag"],

@@ -94,7 +94,7 @@ export class Ledger {
    * Sorts both sides by their keys, so that everything after it reads them in the order of the disk. From then on, a
    * line and a record are named by their places in this order.
    */
-  sort(isGrouped: boolean): void {
+  sortSides(isGrouped: boolean): void {
     this.run(
       `INSERT INTO sorted_lines (line, key, day, amount, fee)
       SELECT line, key, day, amount, fee FROM lines ORDER BY key, amount, day, line`

@@ -96,7 +96,7 @@ export const reconcile = Effect.fnUntraced(function*(
     lastDay,
     keepsMatched: options.keepsMatched
   }
-  yield* attempt(() => ledger.sort(rules.isGrouped))
+  yield* attempt(() => ledger.sortSides(rules.isGrouped))
   const totals = yield* stepwise(match(ledger, rules))
   const shown = { keys: fields.keys.length, isGrouped: rules.isGrouped }
   const dueBefore = statement.firstDay === undefined
