@@ -57,8 +57,8 @@ const schema = `
   CREATE TABLE sum_records (unit INTEGER, place INTEGER, record INTEGER, PRIMARY KEY (unit, place)) WITHOUT ROWID;
   CREATE TABLE sorted_lines (at INTEGER PRIMARY KEY, line INTEGER, key TEXT, day INTEGER, amount, fee);
   CREATE TABLE sorted_records (at INTEGER PRIMARY KEY, id TEXT, key TEXT, day INTEGER, amount);
-  CREATE TABLE left_lines (bucket TEXT, line INTEGER);
-  CREATE TABLE left_units (bucket TEXT, unit INTEGER);
+  CREATE TABLE left_lines (line INTEGER);
+  CREATE TABLE left_units (unit INTEGER);
   CREATE TABLE entries (
     entry INTEGER PRIMARY KEY, class TEXT, why TEXT, line INTEGER, unit INTEGER, lines INTEGER, records INTEGER,
     there, fee, here

@@ -245,41 +245,55 @@ class Matcher {
   #leave(lines: Side, units: Side): void {
     const { day, hasKey } = this.#rules
     if (day === "group") {
-      for (const { at, day: of } of lines) this.#ledger.run("INSERT INTO left_lines VALUES (?, ?)", of, at)
-      for (const { at, day: of } of units) this.#ledger.run("INSERT INTO left_units VALUES (?, ?)", of, at)
+      for (const { at } of lines) this.#ledger.run("INSERT INTO left_lines VALUES (?)", at)
+      for (const { at } of units) this.#ledger.run("INSERT INTO left_units VALUES (?)", at)
     } else if (hasKey) {
       for (const line of lines) this.#leftLines.push(line)
       for (const unit of units) this.#leftUnits.push(unit)
     } else if (lines.length > 0 || units.length > 0) this.#compareBucket(lines, units, false)
   }
 
-  /** Compares what is left of groups of days, by their days and their other keys. */
+  /** Compares what is left of groups of days, by their other keys. */
   *compareLeft(): Generator<void> {
     const lines = new Cursor(
       this.#ledger.rows(
-        `SELECT at, bucket || ' ' || key, amount, day, fee, 0, amount FROM left_lines l JOIN sorted_lines ON at = l.line
-        ORDER BY 2, at`
+        `SELECT at, key, amount, day, fee, 0, amount FROM left_lines l JOIN sorted_lines ON at = l.line ORDER BY key, day, at`
       )
     )
     const units = new Cursor(
       this.#ledger.rows(
-        `SELECT unit, bucket || ' ' || key, amount, day, due, records, known FROM left_units JOIN sums USING (unit)
-        ORDER BY 2, unit`
+        `SELECT unit, key, amount, day, due, records, known FROM left_units JOIN sums USING (unit) ORDER BY key, day, unit`
       )
     )
-    for (let turn = rowsPerTurn; lines.row !== undefined || units.row !== undefined;) {
-      const compared = compareBuckets(lines.row, units.row)
-      const bucket = (compared <= 0 ? lines.row : units.row)?.[1] ?? null
-      // A bucket of null is a line or a unit without a day.
-      const left = compared <= 0 ? lines.takeBucket(bucket) : []
-      const right = compared < 0 || (bucket === null && left.length > 0) ? [] : units.takeBucket(bucket)
-      this.#compareBucket(left, right, bucket === null)
-      turn -= left.length + right.length
-      if (turn < 0) {
-        turn = rowsPerTurn
-        yield
+    while (lines.row !== undefined || units.row !== undefined) {
+      const compared = compareKeys(lines.row, units.row)
+      const key = (compared <= 0 ? lines.row : units.row)?.[1]
+      this.#compareDays(
+        compared <= 0 ? lines.takeKey(key) : [],
+        compared >= 0 ? units.takeKey(key) : []
+      )
+      yield
+    }
+  }
+
+  /** Lines and groups of the same day are compared, and then a line and a group whose days are near, if no other is. */
+  #compareDays(lines: Side, units: Side): void {
+    const [linesByDay, unitsByDay] = [lines, units].map((side) => Map.groupBy(side, ({ day }) => day))
+    const isShared = ({ day }: Item) => day !== null && linesByDay?.has(day) === true && unitsByDay?.has(day) === true
+    for (const [day, own] of linesByDay ?? []) {
+      const others = unitsByDay?.get(day)
+      if (day !== null && others !== undefined) this.#compareBucket(own, others, false)
+    }
+    const isLeft = (item: Item) => item.day !== null && !isShared(item)
+    for (const [left, right] of componentsOf(lines.filter(isLeft), units.filter(isLeft), this.#rules.within)) {
+      if (left.length === 1 && right.length === 1) this.#compareBucket(left, right, false)
+      else {
+        this.#compareBucket(left, [], false)
+        this.#compareBucket([], right, false)
       }
     }
+    this.#compareBucket(lines.filter(({ day }) => day === null), [], true)
+    this.#compareBucket([], units.filter(({ day }) => day === null), true)
   }
 
   #compareBucket(lines: Side, units: Side, isAlone: boolean): void {
@@ -381,13 +395,10 @@ class Cursor {
     return side
   }
 
-  /** Takes the rows of a bucket, or one that has none. */
-  takeBucket(bucket: SQLOutputValue): Side {
+  /** Takes the rows with this key. */
+  takeKey(key: SQLOutputValue | undefined): Side {
     const side: Array<Item> = []
-    while (this.row !== undefined && this.row[1] === bucket && (bucket !== null || side.length === 0)) {
-      side.push(itemOf(this.row))
-      this.#advance()
-    }
+    for (; this.row !== undefined && this.row[1] === key; this.#advance()) side.push(itemOf(this.row))
     return side
   }
 }
@@ -428,9 +439,8 @@ const sameDays = (lines: Side, units: Side): readonly [ReadonlySet<Item>, Readon
 
 /** Compares the keys and amounts of two rows as SQLite sorts them: null, integers, texts. The end comes last. */
 const compareRows = (line: Row | undefined, unit: Row | undefined): number => {
-  if (line === undefined || unit === undefined) return line === undefined ? 1 : -1
-  const keys = compareBytes(String(line[1]), String(unit[1]))
-  if (keys !== 0) return keys
+  const keys = compareKeys(line, unit)
+  if (keys !== 0 || line === undefined || unit === undefined) return keys
   const [one, other] = [line[2] ?? null, unit[2] ?? null]
   if (one === other) return 0
   if (one === null || other === null) return one === null ? -1 : 1
@@ -439,10 +449,8 @@ const compareRows = (line: Row | undefined, unit: Row | undefined): number => {
   return compareBytes(String(one), String(other))
 }
 
-/** Compares buckets as SQLite sorts them: null comes first. The end comes last. */
-const compareBuckets = (line: Row | undefined, unit: Row | undefined): number => {
-  if (line === undefined || unit === undefined) return line === undefined ? 1 : -1
-  const [one, other] = [line[1] ?? null, unit[1] ?? null]
-  if (one === null || other === null) return one === other ? 0 : one === null ? -1 : 1
-  return compareBytes(String(one), String(other))
-}
+/** Compares the keys of two rows. The end comes last. */
+const compareKeys = (line: Row | undefined, unit: Row | undefined): number =>
+  line === undefined || unit === undefined
+    ? line === undefined ? 1 : -1
+    : compareBytes(String(line[1]), String(unit[1]))

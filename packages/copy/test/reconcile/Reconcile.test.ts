@@ -162,6 +162,11 @@ const cases: ReadonlyArray<readonly [string, Case, ReadonlyArray<string>]> = [
     lines: [`payout,150,2024-05-02,`, `payout,71,2024-05-02,`, `payout,9,2024-05-04,`],
     options: { on: ["amount"], group: "settlementDate", withinDays: 1 }
   }, ["different 3 c 1 amount", "matched 4 d", "matched 2 a"]],
+  ["a payout of a day near it, with another amount, differs if no other is near", {
+    invoices: [["a", "A", 100, "2024-05-01"], ["b", "B", 50, "2024-05-01"], ["c", "C", 70, "2024-05-20"]],
+    lines: [`payout,149,2024-05-02,`, `payout,70,2024-05-22,`],
+    options: { on: ["amount"], group: "settlementDate", withinDays: 1 }
+  }, ["different 2 a -1 amount", "missing there - c -70", "missing here 3 - 70"]],
   ["a day's payouts may be several lines", {
     invoices: [["a", "A", 100, day], ["b", "B", 50, day]],
     lines: [`one,120,${day},`, `two,30,${day},`],
