@@ -46,15 +46,15 @@ const reconcileFlags = {
   with: textFlag("with", "FILE", "the statement: CSV, or camt.053 of a bank"),
   list: optionalFlag(
     Flag.Literals("list", lists.map(({ label }) => label)).pipe(
-      Flag.withDescription("the list to compare; default invoices")
+      Flag.withDescription("the list to compare; invoices unless it is named")
     )
   ),
   on: textFlag(
     "on",
     "FIELDS",
-    "the fields that must agree: one amount, and texts and a date that identify a record; default reference,amount, or amount with --group"
+    "the fields that must agree: one amount, and texts and a date that identify a record; without it reference,amount, or amount with --group"
   ),
-  within: textFlag("within", "DAYS", "by how many days a date may differ, such as 2d; default 0"),
+  within: textFlag("within", "DAYS", "by how many days a date may differ, such as 2d; without it dates must be equal"),
   group: textFlag(
     "group",
     "FIELD",
@@ -111,7 +111,7 @@ const reconcileFlags = {
   show: textFlag(
     "show",
     "CLASSES",
-    "all, or matched, expected, missing and different, separated by commas; default all, and in tables and pages missing,different"
+    "all, or matched, expected, missing and different, separated by commas; without it all, and in tables and pages missing,different"
   ),
   html: textFlag("html", "FILE", "write a page with the totals and the entries, to send and to print"),
   format: rowFormatFlag

@@ -34,6 +34,10 @@ const otherwise: { readonly [example: string]: string } = {
   "payments sandbox --like facts.json": "facts.json has no certain facts",
   // The lists of this test have one page.
   "payments facts accept count --from sqlite:./payments.db --by operations": "Nothing was observed of count there",
+  "payments reconcile --from sqlite:./payments.db --with statement.csv --unit cents --map reference=Verwendungszweck,amount=Betrag":
+    "statement.csv does not exist",
+  "payments reconcile --from sqlite:./payments.db --with camt053.xml --group settlementDate --within 2d --unit cents":
+    "camt053.xml does not exist",
   "payments restored --from sqlite:./payments.db --after 120": "there is no change 120",
   "payments source add north --to sqlite:./north.db": "There is no terminal to ask for the address",
   "payments source add north --base-url https://payments.example.com --to sqlite:./north.db":

@@ -29,7 +29,10 @@ describe("the third-party notices", () => {
       for (const name of inNotices) assert.include(names, name)
       for (const section of text.split(`\n${"-".repeat(100)}\n`).slice(1)) {
         assert.match(section, /^\S+ \S+ \([\w.-]+\)\n\nSource: https:\/\/www\.npmjs\.com\/package\/\S+\n\n/)
-        assert.match(section, /Permission is hereby granted|Permission to use|Apache License|Mozilla Public License/)
+        assert.match(
+          section,
+          /Permission is hereby granted|Permission to use|Apache License|Mozilla Public License|Blue Oak Model License/
+        )
       }
       // Tests, build tools and the workspace itself are not in a bundle.
       for (const name of ["vitest", "rolldown", "typescript", "@payments/core"]) assert.notInclude(names, name)
