@@ -104,8 +104,8 @@ const existing = (day: string): DayReading => dayNumber(day) ?? { problem: "is n
 const shapeOf = (
   text: string
 ): { readonly name: string; readonly day?: string; readonly parts?: ReadonlyArray<string> } | undefined => {
-  const iso = instant(text)
-  if (iso !== undefined) return { name: "YYYY-MM-DD", day: iso }
+  // The day of a statement is the one that it writes, whatever the offset of its time.
+  if (instant(text) !== undefined) return { name: "YYYY-MM-DD", day: text.slice(0, 10) }
   const [, year, month, date] = /^(\d{4})(\d\d)(\d\d)$/.exec(text) ?? []
   if (year !== undefined) return { name: "YYYYMMDD", day: `${year}-${month}-${date}` }
   const slashed = /^(\d{4})\/(\d\d)\/(\d\d)$/.exec(text)

@@ -99,6 +99,17 @@ describe("a statement in camt.053", () => {
       assert.strictEqual(result.statement.lines, 4)
     }))
 
+  it.live("has the day that a time with an offset writes", () =>
+    Effect.gen(function*() {
+      const text = statement(entries).replace(/<FrToDt>.*?<\/FrToDt>/, "").replaceAll(
+        "T10:00:00Z",
+        "T00:00:00+01:00"
+      )
+      const result = yield* compared(text, { on: ["reference", "amount", "settlementDate"] })
+      assert.strictEqual(result.lastDay, 19_846)
+      assert.strictEqual(result.totals.matched.records, 4)
+    }))
+
   it.live("has a line for each entry if lines are sums of groups, minus charges", () =>
     Effect.gen(function*() {
       const result = yield* compared(
