@@ -70,7 +70,8 @@ export const sqlCondition = (
     }
 }
 
-const columnOfPath = (list: Lists.AnyList, names: ReadonlyArray<string>): Column | undefined => {
+/** Returns the column of a path: the names of its field, or the name of the column. */
+export const columnOfPath = (list: Lists.AnyList, names: ReadonlyArray<string>): Column | undefined => {
   const path = names.join(".")
   return columnsOf(list).find((column) => column.path.join(".") === path) ??
     columnsOf(list).find((column) => names.length === 1 && column.name === path)

@@ -6,7 +6,7 @@
  */
 import { Lists, membersOf } from "@payments/core"
 import { Effect, Option, type Redacted, type Scope, Stream } from "effect"
-import { type FieldCondition, sqlCondition } from "../ask/Conditions.ts"
+import { columnOfPath, type FieldCondition, sqlCondition } from "../ask/Conditions.ts"
 import { queryOpened } from "../ask/Query.ts"
 import { operations, reader, type StoredDestination } from "../destination/Destination.ts"
 import { type Column, columnsOf, layoutOf, tableOf } from "../plan/Columns.ts"
@@ -169,7 +169,7 @@ const comparedField = (column: Column): ComparedField => ({
 const refuse = (problem: string) => new StatementError({ problem })
 
 /** Checks the fields, and that the copy has them. */
-const fieldsOf = Effect.fnUntraced(function*({ from, group: wantedGroup, list, map, on }: ReconcileOptions) {
+const fieldsOf = Effect.fnUntraced(function*({ from, group: wantedGroup, list, map, on, where }: ReconcileOptions) {
   const columns = columnsOf(list)
   const dates = Lists.dateFields(list)
   const isDate = ({ path }: Column) => path.length === 1 && path[0] in dates
@@ -208,7 +208,8 @@ const fieldsOf = Effect.fnUntraced(function*({ from, group: wantedGroup, list, m
     .filter((column) => column.kind === "text" && !isDate(column))
   const used = [...keys, amount, ...day === undefined ? [] : [day]]
   yield* checkMapped(map, used, columns)
-  yield* checkColumns(from, list, used)
+  const conditions = where.flatMap(({ path }) => columnOfPath(list, path.names) ?? [])
+  yield* checkColumns({ from, list }, used, conditions)
   return { keys, amount, day, isDayCompared: days.length > 0, group } satisfies Fields
 })
 
@@ -241,22 +242,34 @@ const checkMapped = (
     }
   })
 
-const checkColumns = (from: StoredDestination, list: Lists.AnyList, columns: ReadonlyArray<Column>) =>
+/** Checks that the copy has the columns. A condition can be on no pseudonym, because no value equals one. */
+const checkColumns = (
+  { from, list }: Pick<ReconcileOptions, "from" | "list">,
+  compared: ReadonlyArray<Column>,
+  conditions: ReadonlyArray<Column>
+) =>
   Effect.scoped(Effect.gen(function*() {
     const opened = yield* reader(from)
     const lacking = yield* unfilled(opened, list)
     const { rule } = yield* opened.personal
-    const present = new Set([...keptFields(rule, list), ...pseudonymFields(rule, list)])
-    for (const column of columns) {
+    const [kept, replaced] = [keptFields(rule, list), pseudonymFields(rule, list)]
+    for (const column of [...compared, ...conditions]) {
       if (lacking.columns.some(({ name }) => name === column.name)) {
         return yield* refuse(
           `The copy has no column ${column.name} yet: an earlier version wrote it. Run an export first.`
         )
       }
-      if (present.has(nameOf(column))) continue
-      return yield* refuse(
-        `${nameOf(column)} is omitted from this copy by its rule for personal data, so it cannot be compared.`
-      )
+      const name = nameOf(column)
+      if (!kept.has(name) && !replaced.has(name)) {
+        return yield* refuse(
+          `${name} is omitted from this copy by its rule for personal data, so it cannot be compared.`
+        )
+      }
+      if (replaced.has(name) && conditions.includes(column)) {
+        return yield* refuse(
+          `${name} is pseudonymized in this copy by its rule for personal data, so --where cannot compare it.`
+        )
+      }
     }
   }))
 

@@ -238,8 +238,11 @@ describe("a reconciliation of a copy without personal data", () => {
         { personal }
       )
       const file = written(folder, "reference;customerDocumentNumber;amount\nA;77;100\n")
-      return (on: ReadonlyArray<string>, personalKey?: ReconcileOptions["personalKey"]) =>
-        reconciled({ from, file, on, personalKey })
+      return (
+        on: ReadonlyArray<string>,
+        personalKey?: ReconcileOptions["personalKey"],
+        where: ReconcileOptions["where"] = []
+      ) => reconciled({ from, file, on, personalKey, where })
     })
 
   it.live("says that a field is omitted, and joins it with nothing", () =>
@@ -268,5 +271,39 @@ describe("a reconciliation of a copy without personal data", () => {
       const compare = yield* copyWith(rule({ preset: "pseudonymize", fields: { customerDocumentNumber: "omit" }, key }))
       const error = yield* Effect.flip(compare(["customerDocumentNumber", "amount"], key))
       assert.match(error.message, /customerDocumentNumber is omitted from this copy/)
+    }))
+
+  it.live("has no condition on a field that is omitted or pseudonymized", () =>
+    Effect.gen(function*() {
+      const on = ["reference", "amount"]
+      for (
+        const [personal, problem] of [
+          [rule({}), /customerDocumentNumber is omitted from this copy by its rule for personal data/],
+          [rule({ preset: "pseudonymize", key }), /customerDocumentNumber is pseudonymized in this copy by its rule/]
+        ] as const
+      ) {
+        const compare = yield* copyWith(personal)
+        for (const header of ["customerDocumentNumber", "customer_document_number"]) {
+          const path = { names: [header], header }
+          for (
+            const condition of [
+              { path, operator: "=", value: "77", isText: false },
+              { path, operator: "!=", value: "77", isText: false },
+              { path, operator: "absent" }
+            ] as const
+          ) {
+            const { message } = yield* Effect.flip(compare(on, key, [condition]))
+            assert.match(message, problem)
+            assert.notInclude(message, "77")
+          }
+        }
+        const kept = {
+          path: { names: ["reference"], header: "reference" },
+          operator: "=",
+          value: "A",
+          isText: false
+        } as const
+        assert.strictEqual((yield* compare(on, key, [kept])).totals.matched.records, 1)
+      }
     }))
 })
