@@ -1,9 +1,9 @@
 /** Reads a statement in CSV. The names of its columns may follow other lines, as in the files of many banks. */
 import { CsvError, parse } from "csv-parse"
 import { parse as parseSync } from "csv-parse/sync"
+import { distance } from "fastest-levenshtein"
 import { Readable } from "node:stream"
 import { folded } from "../text/Folded.ts"
-import { nearest } from "../text/Nearest.ts"
 import { printable } from "../text/Printable.ts"
 import type { Lines } from "./Lines.ts"
 import { type Separator, separatorNames, separators } from "./Notations.ts"
@@ -164,7 +164,7 @@ const headerIn = (head: string, wanted: WantedColumns, candidates: ReadonlyArray
       if (
         widest === undefined || (looksLikeNames && !widest.looksLikeNames) ||
         (looksLikeNames === widest.looksLikeNames && names.length > widest.names.length)
-      ) widest = { names, line: info.lines, looksLikeNames }
+      ) widest = { names, line: info.lines, width: cells.length, looksLikeNames }
     }
   }
   throw missingColumns(wanted, widest)
@@ -219,34 +219,38 @@ const columnsIn = (cells: ReadonlyArray<string>, { amount, day, fee, keys }: Wan
 interface Widest {
   readonly names: ReadonlyArray<string>
   readonly line: number
+  readonly width: number
   readonly looksLikeNames: boolean
 }
 
 const nameShape = /^\p{L}[\p{L} _./()%€$#-]{0,60}$/u
 
-/** Without a line of names, the widest line may be data, so its cells are shown only if they look like names. */
+/** No line is known to have names, so its cells may be personal. Only a cell that nearly is a wanted name is shown. */
 const missingColumns = (
   wanted: WantedColumns,
   widest: Widest | undefined
 ): StatementError => {
   if (widest === undefined) return new StatementError({ problem: "The file is empty." })
-  const { line, looksLikeNames: isHeader, names } = widest
+  const { line, names, width } = widest
   const missing = missingIn(names, wanted)
   const example = missing[0]
-  const near = example === undefined || !isHeader ? [] : nearest(example.field, names)
-  const found = isHeader
-    ? ` Line ${line} names ${names.map(printable).join(", ")}.`
-    : ` No line among the first ${mostLinesBefore} has all of them.`
+  const near = example?.names.flatMap((name) => names.filter((one) => isNearly(one, name)))[0]
   const advice = example === undefined
     ? ""
-    : ` Say which column it is, such as --map ${example.field}=${
-      near[0] === undefined ? "COLUMN" : printable(near[0])
-    }.`
+    : ` Say which column it is, such as --map ${example.field}=${near === undefined ? "COLUMN" : printable(near)}.`
   return new StatementError({
     problem: `The file has no column for ${
       missing.map(({ field, names: [name = field] }) => name === field ? field : `${field} (${printable(name)})`).join(
         ", "
       )
-    }.${found}${advice}`
+    }. No line among the first ${mostLinesBefore} has all of them. Line ${line} comes nearest, with ${width} ${
+      width === 1 ? "column" : "columns"
+    }.${advice}`
   })
+}
+
+/** Whether a cell is a name with at most two letters mistyped. A short name has to be the same. */
+const isNearly = (cell: string, name: string): boolean => {
+  const [one, other] = [folded(cell), folded(name)]
+  return one === other || (other.length > 5 && distance(one, other) <= 2)
 }

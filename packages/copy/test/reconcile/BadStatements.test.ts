@@ -33,7 +33,13 @@ const cases: ReadonlyArray<readonly [string, string | Uint8Array, Partial<Reconc
     "no column for the amount",
     "reference;Betrag\nA;1\n",
     {},
-    /no column for amount\. Line 1 names reference, Betrag\. .*--map amount=COLUMN/
+    /no column for amount\. No line .* Line 1 comes nearest, with 2 columns\. .*--map amount=COLUMN\.$/
+  ],
+  [
+    "a name that is nearly that of the amount",
+    "reference;Amuont;Name\nA;1;B\n",
+    {},
+    /no column for amount\. No line .* Line 1 comes nearest, with 3 columns\. .*--map amount=Amuont\.$/
   ],
   [
     "a column of a mapping",
@@ -152,6 +158,10 @@ describe("a statement that cannot be read for certain", () => {
       for (
         const content of [
           `${secret};1;2024-05-01\n`,
+          "Kontoinhaber;Canary Person\nreference;Betrag\nA;1\n",
+          "Kontoinhaber;Canary Person;Kunde\nreference;Betrag\nA;1\n",
+          "amount Canary;reference Canary\nA;1\n",
+          "Canary Person\n",
           `${head}A;${secret};\n`,
           `${head}A;"${secret};\n`,
           `${head}A;1 "${secret}";\n`,
