@@ -85,6 +85,8 @@ class CamtReader {
   #transactions = 0
   /** The sum of the transactions, in the smallest unit that any of them needs. */
   #sum = 0n
+  /** Whether one of the transactions has charges of its own. */
+  #hasCharges = false
   #line = 0
   #through: number | undefined
   #notBooked = 0
@@ -196,6 +198,7 @@ class CamtReader {
     this.#first = undefined
     this.#transactions = 0
     this.#sum = 0n
+    this.#hasCharges = false
   }
 
   #close(): void {
@@ -240,6 +243,7 @@ class CamtReader {
     this.#transaction = undefined
     if (transaction === undefined || this.#entry === undefined) return
     this.#transactions++
+    this.#hasCharges ||= transaction.values.has("charges")
     if (this.#transactions === 1) this.#first = transaction
     if (isGrouped || !this.#isBooked) return
     if (this.#transactions === 2 && this.#first !== undefined) this.#addTransaction(this.#first, this.#entry)
@@ -259,7 +263,9 @@ class CamtReader {
     }
     const isDebit = transaction.isDebit ?? entry.isDebit
     this.#sum += this.#exact(amount, isDebit)
-    this.#addLine(new Map([...entry.values, ...transaction.values]), isDebit)
+    // The charges of the entry are no charges of each transaction.
+    const shared = [...entry.values].filter(([column]) => column !== "charges")
+    this.#addLine(new Map([...shared, ...transaction.values]), isDebit)
   }
 
   #endEntry(): void {
@@ -280,6 +286,10 @@ class CamtReader {
       this.#addLine(values, entry.isDebit)
     } else if (this.#sum !== this.#exact(amount, entry.isDebit)) {
       throw this.#problem("the amounts of the entry's transactions do not add up to that of the entry")
+    } else if (this.#options.fee === "charges" && entry.values.has("charges") && !this.#hasCharges) {
+      throw this.#problem(
+        "an entry has charges and several transactions, and none of them has charges. --group compares whole entries"
+      )
     }
   }
 

@@ -143,6 +143,28 @@ describe("a statement in camt.053", () => {
       )
     }))
 
+  const charged = { map: { fee: { column: "charges", isNegated: false } } }
+
+  it.live("has the charges of a transaction, and not those of its entry for each transaction", () =>
+    Effect.gen(function*() {
+      const entry = { amount: "148.25", charges: "2.00", day: "2024-05-01" }
+      const transactions = [["R-1", "98.00"], ["R-2", "50.25"]] as const
+      const own = statement([{ ...entry, transactions }]).replace(
+        "<RmtInf>",
+        `<Chrgs><TtlChrgsAndTaxAmt Ccy="EUR">2.00</TtlChrgsAndTaxAmt></Chrgs><RmtInf>`
+      )
+      const { totals } = yield* compared(own, charged)
+      assert.deepStrictEqual([totals.matched.records, totals.matched.fee], [2, 200n])
+      assert.match(
+        yield* problemOf(statement([{ ...entry, transactions }]), charged),
+        /an entry has charges and several transactions, and none of them has charges/
+      )
+      const single = yield* compared(statement([{ ...entry, amount: "98", transactions: [["R-1", "98"]] }]), charged)
+      assert.deepStrictEqual([single.totals.matched.records, single.totals.matched.fee], [1, 200n])
+      // Without a fee, the charges do not matter.
+      assert.strictEqual((yield* compared(statement([{ ...entry, transactions }]))).totals.matched.records, 1)
+    }))
+
   it.live("is read in ISO-8859-1 and in UTF-16, with other columns and the opposite sign", () =>
     Effect.gen(function*() {
       const text = statement(entries).replace("R-1", "Ü").replaceAll("EndToEndId", "TxId")
