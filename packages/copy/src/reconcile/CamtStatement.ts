@@ -79,7 +79,8 @@ class CamtReader {
   #sinceEvent = 0
   #entry: Part | undefined
   #transaction: Part | undefined
-  #status = ""
+  /** The status of the entry, if it has one: its code, or the name and the text of another child. */
+  #status: string | undefined
   /** The first transaction of the entry, until it is known whether there are more. */
   #first: Part | undefined
   #transactions = 0
@@ -160,6 +161,7 @@ class CamtReader {
     const path = this.#path.join("/")
     if (path === statementPath) this.#statements++
     else if (path === entryPath) this.#beginEntry()
+    else if (path === statusPath) this.#status ??= ""
     else if (path === transactionPath) this.#transaction = { values: new Map(), isDebit: undefined }
     else if ((local === "Amt" || local === "TtlChrgsAndTaxAmt") && this.#columnHere() !== undefined) {
       this.#checkCurrency(currency)
@@ -194,7 +196,7 @@ class CamtReader {
 
   #beginEntry(): void {
     this.#entry = { values: new Map(), isDebit: undefined }
-    this.#status = ""
+    this.#status = undefined
     this.#first = undefined
     this.#transactions = 0
     this.#sum = 0n
@@ -214,8 +216,9 @@ class CamtReader {
     } else if (part !== undefined && text !== "") {
       const own = path.slice((this.#transaction === undefined ? entryPath : transactionPath).length + 1)
       if (own === "CdtDbtInd") part.isDebit = text === "DBIT" ? true : text === "CRDT" ? false : undefined
-      else if (own === "Sts" || own === "Sts/Cd") this.#status = text
-      else this.#setValue(part, text)
+      else if ((path === statusPath || path.startsWith(`${statusPath}/`))) {
+        this.#status += own === "Sts" || own === "Sts/Cd" ? text : `${own} ${text}`
+      } else this.#setValue(part, text)
     }
     if (local !== undefined) this.#path.pop()
     this.#text = ""
@@ -251,7 +254,7 @@ class CamtReader {
   }
 
   get #isBooked(): boolean {
-    return this.#status === "" || this.#status === "BOOK"
+    return this.#status === undefined || this.#status === "BOOK"
   }
 
   #addTransaction(transaction: Part, entry: Part): void {
@@ -327,6 +330,7 @@ class CamtReader {
 const doctypeProblem = "there is a document type (DOCTYPE). A statement needs none, and it could define entities"
 const statementPath = "Document/BkToCstmrStmt/Stmt"
 const entryPath = `${statementPath}/Ntry`
+const statusPath = `${entryPath}/Sts`
 const transactionPath = `${entryPath}/NtryDtls/TxDtls`
 const periodEndPath = `${statementPath}/FrToDt/ToDt`
 

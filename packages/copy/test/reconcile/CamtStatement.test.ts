@@ -143,6 +143,32 @@ describe("a statement in camt.053", () => {
       )
     }))
 
+  it.live("has a line for each entry that is booked, or has no status", () =>
+    Effect.gen(function*() {
+      const booked = ["<Sts>BOOK</Sts>", "<Sts><Cd>BOOK</Cd></Sts>", "<Sts> <Cd> BOOK </Cd> </Sts>", ""]
+      const others = [
+        "<Sts>PDNG</Sts>",
+        "<Sts><Cd>INFO</Cd></Sts>",
+        "<Sts><Prtry>PENDING</Prtry></Sts>",
+        "<Sts><Prtry>BOOK</Prtry></Sts>",
+        "<Sts><Cd>BOOK</Cd><Prtry>PENDING</Prtry></Sts>",
+        "<Sts><Prtry>PENDING</Prtry><Cd>BOOK</Cd></Sts>",
+        "<Sts><Cd/></Sts>",
+        "<Sts/>"
+      ]
+      const all = [...booked, ...others]
+      const statuses = all.values()
+      const text = statement(all.map((status) => ({ amount: "1", day: "2024-05-02", transactions: [[status, "1"]] })))
+        .replaceAll(/<Sts>.*?<\/Sts>(?=\n<BookgDt>)/g, () => statuses.next().value ?? "")
+        .replaceAll(/(?<=<EndToEndId>).*?(?=<\/EndToEndId>)/g, (status) => `status ${all.indexOf(status)}`)
+      const { rows, statement: { camt } } = yield* compared(text)
+      assert.deepStrictEqual(
+        rows.flatMap(({ keys, line }) => line === null ? [] : keys).toSorted(),
+        booked.map((_, index) => `status ${index}`)
+      )
+      assert.strictEqual(camt?.notBooked, others.length)
+    }))
+
   const charged = { map: { fee: { column: "charges", isNegated: false } } }
 
   it.live("has the charges of a transaction, and not those of its entry for each transaction", () =>
