@@ -88,6 +88,11 @@ class CamtReader {
   #sum = 0n
   /** Whether one of the transactions has charges of its own. */
   #hasCharges = false
+  /** The transactions before the current block of details, and how many the block says that it stands for. */
+  #before = 0
+  #declared = 0
+  /** Whether the entry stands for more transactions than it details. */
+  #lacksDetails = false
   #line = 0
   #through: number | undefined
   #notBooked = 0
@@ -162,6 +167,7 @@ class CamtReader {
     if (path === statementPath) this.#statements++
     else if (path === entryPath) this.#beginEntry()
     else if (path === statusPath) this.#status ??= ""
+    else if (path === detailsPath) [this.#before, this.#declared] = [this.#transactions, 0]
     else if (path === transactionPath) this.#transaction = { values: new Map(), isDebit: undefined }
     else if ((local === "Amt" || local === "TtlChrgsAndTaxAmt") && this.#columnHere() !== undefined) {
       this.#checkCurrency(currency)
@@ -201,6 +207,7 @@ class CamtReader {
     this.#transactions = 0
     this.#sum = 0n
     this.#hasCharges = false
+    this.#lacksDetails = false
   }
 
   #close(): void {
@@ -210,6 +217,8 @@ class CamtReader {
     const local = this.#path.at(-1)
     if (path === transactionPath) this.#endTransaction()
     else if (path === entryPath) this.#endEntry()
+    else if (path === detailsPath) this.#lacksDetails ||= this.#declared > this.#transactions - this.#before
+    else if (path === `${detailsPath}/Btch/NbOfTxs`) this.#declared = this.#countIn(text)
     else if (path === periodEndPath || path === `${periodEndPath}Tm`) {
       const day = dayNumber(text.slice(0, 10))
       if (day !== undefined) this.#through = Math.max(this.#through ?? day, day)
@@ -223,6 +232,11 @@ class CamtReader {
     if (local !== undefined) this.#path.pop()
     this.#text = ""
     this.#sinceEvent = 0
+  }
+
+  #countIn(text: string): number {
+    if (!/^\d{1,15}$/.test(text)) throw this.#problem("the number of transactions (NbOfTxs) is no whole number")
+    return Number(text)
   }
 
   #columnHere(): CamtColumn | undefined {
@@ -282,8 +296,9 @@ class CamtReader {
     const amount = entry.values.get("amount")
     if (amount === undefined) throw this.#problem("an entry has no amount")
     if (this.#options.isGrouped || this.#transactions < 2) {
-      // The entry's own amount counts, because that of its transaction may be in another currency.
-      const values = this.#options.isGrouped || this.#first === undefined
+      // The entry's own amount counts, because that of its transaction may be in another currency. One transaction of
+      // several does not name the whole entry.
+      const values = this.#options.isGrouped || this.#first === undefined || this.#lacksDetails
         ? entry.values
         : new Map([...this.#first.values, ...entry.values])
       this.#addLine(values, entry.isDebit)
@@ -331,7 +346,8 @@ const doctypeProblem = "there is a document type (DOCTYPE). A statement needs no
 const statementPath = "Document/BkToCstmrStmt/Stmt"
 const entryPath = `${statementPath}/Ntry`
 const statusPath = `${entryPath}/Sts`
-const transactionPath = `${entryPath}/NtryDtls/TxDtls`
+const detailsPath = `${entryPath}/NtryDtls`
+const transactionPath = `${detailsPath}/TxDtls`
 const periodEndPath = `${statementPath}/FrToDt/ToDt`
 
 /** The parser's messages repeat names of the file after a colon. */

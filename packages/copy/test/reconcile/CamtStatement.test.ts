@@ -169,6 +169,23 @@ describe("a statement in camt.053", () => {
       assert.strictEqual(camt?.notBooked, others.length)
     }))
 
+  it.live("has no reference for an entry that details only one of its transactions", () =>
+    Effect.gen(function*() {
+      const text = (count: string) =>
+        statement([{ amount: "100", day: "2024-05-01", transactions: [["R-1", "100"]] }]).replace(
+          "<NtryDtls>",
+          `<NtryDtls><Btch><NbOfTxs>${count}</NbOfTxs></Btch>`
+        )
+      assert.strictEqual((yield* compared(text("1"))).totals.matched.records, 1)
+      const { statement: read, totals } = yield* compared(text("3"))
+      assert.deepStrictEqual([read.withoutKey, totals.matched.lines, totals["missing here"].lines], [1, 0, 1])
+      assert.strictEqual(totals["missing here"].there, 10_000n)
+      assert.match(yield* problemOf(text("many")), /the number of transactions \(NbOfTxs\) is no whole number/)
+      // A block without details counts too, whatever another block has.
+      const blocks = text("3").replace("</Btch>", "</Btch></NtryDtls><NtryDtls>")
+      assert.strictEqual((yield* compared(blocks)).statement.withoutKey, 1)
+    }))
+
   const charged = { map: { fee: { column: "charges", isNegated: false } } }
 
   it.live("has the charges of a transaction, and not those of its entry for each transaction", () =>
