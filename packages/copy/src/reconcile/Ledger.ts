@@ -24,8 +24,13 @@ export interface LedgerRecord {
   readonly key: string | null
   /** The compared day, or else the one on which the statement should have it. */
   readonly day: number | null
+  /** Whether it has a value for the day, but none that can be read. */
+  readonly isDayUnread: boolean
   readonly amount: bigint | null
 }
+
+/** The day on which a record is due whose day cannot be read. It is before every other day, so it is never expected. */
+export const unreadDay = -1_000_000_000
 
 /** What an entry of a reconciliation is. "There" is the statement, and "here" the copy. */
 export type EntryClass = "matched" | "expected" | "missing there" | "missing here" | "different"
@@ -52,11 +57,11 @@ const schema = `
   PRAGMA cache_size = -${cacheKibibytes}; PRAGMA temp_store = FILE;
   CREATE TABLE lines (line INTEGER PRIMARY KEY, key TEXT, day INTEGER, amount, fee);
   CREATE TABLE pending (line INTEGER PRIMARY KEY, amount TEXT, fee TEXT, day TEXT);
-  CREATE TABLE records (unit INTEGER PRIMARY KEY, id TEXT, key TEXT, day INTEGER, amount);
+  CREATE TABLE records (unit INTEGER PRIMARY KEY, id TEXT, key TEXT, day INTEGER, due INTEGER, amount);
   CREATE TABLE sums (unit INTEGER PRIMARY KEY, key TEXT, day INTEGER, amount, due INTEGER, records INTEGER, known);
   CREATE TABLE sum_records (unit INTEGER, place INTEGER, record INTEGER, PRIMARY KEY (unit, place)) WITHOUT ROWID;
   CREATE TABLE sorted_lines (at INTEGER PRIMARY KEY, line INTEGER, key TEXT, day INTEGER, amount, fee);
-  CREATE TABLE sorted_records (at INTEGER PRIMARY KEY, id TEXT, key TEXT, day INTEGER, amount);
+  CREATE TABLE sorted_records (at INTEGER PRIMARY KEY, id TEXT, key TEXT, day INTEGER, due INTEGER, amount);
   CREATE TABLE left_lines (line INTEGER);
   CREATE TABLE left_units (unit INTEGER);
   CREATE TABLE entries (
@@ -86,8 +91,16 @@ export class Ledger {
     this.run("INSERT INTO lines VALUES (?, ?, ?, ?, ?)", line, key, day, stored(amount), stored(fee))
   }
 
-  addRecord({ amount, day, id, key }: LedgerRecord): void {
-    this.run("INSERT INTO records (id, key, day, amount) VALUES (?, ?, ?, ?)", id, key, day, stored(amount))
+  addRecord({ amount, day, id, isDayUnread, key }: LedgerRecord): void {
+    const due = isDayUnread ? unreadDay : day
+    this.run(
+      "INSERT INTO records (id, key, day, due, amount) VALUES (?, ?, ?, ?, ?)",
+      id,
+      key,
+      day,
+      due,
+      stored(amount)
+    )
   }
 
   /**
@@ -101,8 +114,8 @@ export class Ledger {
     )
     this.run("DELETE FROM lines")
     this.run(
-      `INSERT INTO sorted_records (id, key, day, amount)
-      SELECT id, key, day, amount FROM records ORDER BY key, ${isGrouped ? "day" : "amount, day"}, id`
+      `INSERT INTO sorted_records (id, key, day, due, amount)
+      SELECT id, key, day, due, amount FROM records ORDER BY key, ${isGrouped ? "day" : "amount, day"}, id`
     )
     this.run("DELETE FROM records")
   }

@@ -5,7 +5,7 @@
  */
 import type { SQLOutputValue } from "node:sqlite"
 import { compareBytes } from "../ask/SortedRows.ts"
-import { amountIn, type EntryClass, type Ledger, numberIn, type Row, stored } from "./Ledger.ts"
+import { amountIn, type EntryClass, type Ledger, numberIn, type Row, stored, unreadDay } from "./Ledger.ts"
 
 export interface MatchRules {
   /** Whether lines are compared with the sums of groups. */
@@ -82,26 +82,34 @@ function* makeSums(ledger: Ledger, { day }: MatchRules): Generator<void> {
     )
   }
   for (
-    const [record, key, on, value] of ledger.rows("SELECT at, key, day, amount FROM sorted_records ORDER BY at")
+    const [record, key, on, value, dueOn] of ledger.rows(
+      "SELECT at, key, day, amount, due FROM sorted_records ORDER BY at"
+    )
   ) {
     const isNew = group === undefined || key === null || (day !== "none" && on === null) || group.key !== key ||
       (day !== "none" && group.day !== on)
     if (isNew) {
       end()
-      group = { key, day: on, unit: ++units, records: 0, sum: 0n, hasAll: true, due: numberIn(on) }
+      group = { key, day: on, unit: ++units, records: 0, sum: 0n, hasAll: true, due: numberIn(dueOn) }
     }
     if (group === undefined) continue
     const amount = amountIn(value)
     ledger.run("INSERT INTO sum_records VALUES (?, ?, ?)", group.unit, group.records++, Number(record))
     group.sum += amount ?? 0n
     group.hasAll &&= amount !== null
-    // A group is due when its last record is.
-    const dueDay = numberIn(on)
-    group.due = group.due === null || dueDay === null ? null : Math.max(group.due, dueDay)
+    group.due = laterDue(group.due, numberIn(dueOn))
     if (++rows % rowsPerTurn === 0) yield
   }
   end()
 }
+
+/** A group is due when its last record is. If the day of one of them cannot be read, the group is never expected. */
+const laterDue = (one: number | null, other: number | null): number | null =>
+  one === unreadDay || other === unreadDay
+    ? unreadDay
+    : one === null || other === null
+    ? null
+    : Math.max(one, other)
 
 /** A line or a unit. `extra` is the fee of a line, and the day on which a unit is due. */
 interface Item {
@@ -139,7 +147,7 @@ class Matcher {
   get #unitsSql(): string {
     return this.#rules.isGrouped
       ? "SELECT unit, key, amount, day, due, records, known FROM sums WHERE key IS NOT NULL ORDER BY key, amount, day, unit"
-      : "SELECT at, key, amount, day, day, 1, amount FROM sorted_records WHERE key IS NOT NULL ORDER BY at"
+      : "SELECT at, key, amount, day, due, 1, amount FROM sorted_records WHERE key IS NOT NULL ORDER BY at"
   }
 
   /** Pairs lines and units with the same key and amount, and days that are near enough. */
@@ -175,7 +183,7 @@ class Matcher {
     const lines = "SELECT at, key, amount, day, fee, 0, amount FROM sorted_lines WHERE key IS NULL ORDER BY at"
     const units = isGrouped
       ? "SELECT unit, key, amount, day, due, records, known FROM sums WHERE key IS NULL ORDER BY unit"
-      : "SELECT at, key, amount, day, day, 1, amount FROM sorted_records WHERE key IS NULL ORDER BY at"
+      : "SELECT at, key, amount, day, due, 1, amount FROM sorted_records WHERE key IS NULL ORDER BY at"
     let count = 0
     for (const row of this.#ledger.rows(units)) {
       this.#compareBucket([], [itemOf(row)], true)
@@ -345,7 +353,7 @@ class Matcher {
     this.#ledger.addEntry({ class: found, why, ...numbers, records, there, fee, here })
   }
 
-  /** Whether the statement need not have a unit yet. Without a day it is not settled. */
+  /** Whether the statement need not have a unit yet. Without a day, it is not settled. */
   #isExpected({ extra }: Item): boolean {
     const { hasDue, lastDay, within } = this.#rules
     return hasDue && (extra === null || (lastDay !== undefined && Number(extra) + within > lastDay))

@@ -20,7 +20,7 @@ import type { Cell } from "../text/Cell.ts"
 import { nearest } from "../text/Nearest.ts"
 import { recordDay } from "./Dates.ts"
 import { entriesOf, type Entry, type EntryRow, rowsOfEntries } from "./Entries.ts"
-import { type EntryClass, keyText, Ledger, ledgerError } from "./Ledger.ts"
+import { type EntryClass, keyText, Ledger, ledgerError, unreadDay } from "./Ledger.ts"
 import { match, type MatchRules, type Totals } from "./Match.ts"
 import { type ComparedField, readStatement, type StatementNotation, type StatementShape } from "./ReadStatement.ts"
 import { StatementError } from "./StatementError.ts"
@@ -321,16 +321,14 @@ const readRecords = Effect.fnUntraced(function*(
       FROM ${tableOf(list)} WHERE ${conditions.join(" AND ")}`,
     parameters
   )
-  const days = new Map<string, number | null>()
-  const dayOf = (cell: Cell | undefined): number | null => {
-    if (typeof cell !== "string") return null
-    const known = days.get(cell.slice(0, dayCharacters))
-    if (known !== undefined) return known
-    const found = recordDay(cell) ?? null
-    if (days.size < mostDays && /^\d{4}-\d\d-\d\d(?:T[\d:.]+Z)?$/.test(cell)) {
-      days.set(cell.slice(0, dayCharacters), found)
-    }
-    return found
+  const days = new Map<string, number>()
+  const dayOf = (cell: Cell | undefined): { readonly day: number | null; readonly isDayUnread: boolean } => {
+    const text = textOf(cell)?.trim() ?? ""
+    const known = days.get(text.slice(0, dayCharacters))
+    const isUtc = utcDay.test(text)
+    const found = known !== undefined && isUtc ? known : recordDay(text)
+    if (found !== undefined && isUtc && days.size < mostDays) days.set(text.slice(0, dayCharacters), found)
+    return { day: found ?? null, isDayUnread: found === undefined && text !== "" }
   }
   const count = keys.length
   yield* Stream.runForEach(rows, (chunk) =>
@@ -340,7 +338,7 @@ const readRecords = Effect.fnUntraced(function*(
           id: textOf(cells[count]) ?? "",
           key: keyText(cells.slice(0, count).map(textOf)),
           amount: amountOf(cells[count + 1], cells[count + 3], amount),
-          day: dayOf(cells[count + 2])
+          ...dayOf(cells[count + 2])
         })
       }
     }))
@@ -349,6 +347,7 @@ const readRecords = Effect.fnUntraced(function*(
 /** The length of `YYYY-MM-DD`. */
 const dayCharacters = 10
 const mostDays = 10_000
+const utcDay = /^\d{4}-\d\d-\d\d(?:T[\d:.]+Z)?$/
 
 const textOf = (cell: Cell | undefined): string | null =>
   cell === null || cell === undefined ? null : typeof cell === "string" ? cell : cell.json
@@ -363,8 +362,9 @@ const countDueBefore = (ledger: Ledger, firstDay: number, isGrouped: boolean): n
   Number(
     ledger.get(
       `SELECT sum(e.records) FROM entries e JOIN ${isGrouped ? "sums u ON u.unit" : "sorted_records u ON u.at"} = e.unit
-      WHERE e.class = 'missing there' AND u.${isGrouped ? "due" : "day"} < ?`,
-      firstDay
+      WHERE e.class = 'missing there' AND u.due < ? AND u.due > ?`,
+      firstDay,
+      unreadDay
     )[0] ?? 0
   )
 

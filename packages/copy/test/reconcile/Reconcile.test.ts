@@ -101,6 +101,31 @@ const cases: ReadonlyArray<readonly [string, Case, ReadonlyArray<string>]> = [
     invoices: [["a", "A", 100, "2024-05-03"], ["b", "B", 100, null], ["c", "C", 100, day]],
     lines: [`D,1,${day},`]
   }, ["missing there - c -100", "missing here 2 - 1", "expected - a", "expected - b"]],
+  ["a record whose day cannot be read is not expected", {
+    invoices: [["a", "A", 100, "03.05.2024"], ["b", "B", 100, null], ["c", "C", 100, ""], [
+      "d",
+      "D",
+      100,
+      "2024-05-32"
+    ]],
+    lines: [`X,1,${day},`]
+  }, [
+    "missing there - a -100",
+    "missing there - d -100",
+    "missing here 2 - 1",
+    "expected - b",
+    "expected - c"
+  ]],
+  ["a group with a day that cannot be read is not expected", {
+    invoices: [["a", "A", 100, "03.05.2024"], ["b", "A", 50, "2024-06-01"], ["c", "B", 7, "2024-06-01"], [
+      "d",
+      "C",
+      8,
+      null
+    ]],
+    lines: [`X,1,${day},`],
+    options: { on: ["amount"], group: "reference" }
+  }, ["missing there - a -150", "missing here 2 - 1", "expected - c", "expected - d"]],
   ["a record whose last day with the tolerance is after the statement is expected", {
     invoices: [["a", "A", 100, "2024-05-01"], ["b", "B", 100, "2024-04-30"]],
     lines: [`D,1,${day},`],
@@ -197,6 +222,18 @@ describe("a reconciliation", () => {
       yield* fill(from, [kept])
       const { totals } = yield* reconciled({ from, file: written(folder, "reference;amount\nA;1\n") })
       assert.deepStrictEqual([totals.matched.records, totals["missing there"].records], [1, 0])
+    }))
+
+  it.live("counts no record whose day cannot be read as due before the statement", () =>
+    Effect.gen(function*() {
+      for (const options of [{}, { on: ["amount"], group: "reference" }]) {
+        const { dueBefore } = yield* run({
+          invoices: [["a", "A", 100, "yesterday"], ["b", "B", 100, "2024-04-01"]],
+          lines: [`X,1,${day},`],
+          options
+        })
+        assert.strictEqual(dueBefore, 1)
+      }
     }))
 
   it.live("changes nothing in the copy and leaves no file", () =>
