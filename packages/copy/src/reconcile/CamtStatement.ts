@@ -159,6 +159,7 @@ class CamtReader {
 
   #open(local: string, uri: string, currency: string | undefined): void {
     this.#sinceEvent = 0
+    if (this.#isValue) throw this.#problem("an element stands within a value")
     this.#text = ""
     this.#path.push(local)
     if (this.#path.length > limits.depth) throw this.#problem(`elements are more than ${limits.depth} deep`)
@@ -237,6 +238,13 @@ class CamtReader {
   #countIn(text: string): number {
     if (!/^\d{1,15}$/.test(text)) throw this.#problem("the number of transactions (NbOfTxs) is no whole number")
     return Number(text)
+  }
+
+  /** Whether the current element is read, and has only text. A status may have children instead. */
+  get #isValue(): boolean {
+    const path = this.#path.join("/")
+    if (path === statusPath) return this.#text.trim() !== ""
+    return this.#columnHere() !== undefined || otherValues.has(path)
   }
 
   #columnHere(): CamtColumn | undefined {
@@ -349,6 +357,16 @@ const statusPath = `${entryPath}/Sts`
 const detailsPath = `${entryPath}/NtryDtls`
 const transactionPath = `${detailsPath}/TxDtls`
 const periodEndPath = `${statementPath}/FrToDt/ToDt`
+
+/** The paths of the values that are no columns. */
+const otherValues: ReadonlySet<string> = new Set([
+  periodEndPath,
+  `${periodEndPath}Tm`,
+  `${statusPath}/Cd`,
+  `${entryPath}/CdtDbtInd`,
+  `${transactionPath}/CdtDbtInd`,
+  `${detailsPath}/Btch/NbOfTxs`
+])
 
 /** The parser's messages repeat names of the file after a colon. */
 const shownXmlMessage = (message: string): string =>

@@ -169,6 +169,12 @@ describe("a statement in camt.053", () => {
       assert.strictEqual(camt?.notBooked, others.length)
     }))
 
+  it.live("has the whole of a value with a comment or CDATA in it", () =>
+    Effect.gen(function*() {
+      const text = statement([{ amount: "1<!-- -->0<![CDATA[0]]>", day: "2024-05-01", transactions: [["R-1", "100"]] }])
+      assert.strictEqual((yield* compared(text)).totals.matched.here, 10_000n)
+    }))
+
   it.live("has no reference for an entry that details only one of its transactions", () =>
     Effect.gen(function*() {
       const text = (count: string) =>
@@ -279,6 +285,26 @@ describe("a statement in camt.053", () => {
         "no sign",
         statement([{ amount: "1", day: "2024-05-01" }]).replaceAll(/<CdtDbtInd>CRDT<\/CdtDbtInd><Sts>/g, "<Sts>"),
         /neither CRDT nor DBIT/
+      ],
+      [
+        "an element within an amount",
+        statement([{ amount: "1<b/>20", day: "2024-05-01" }]),
+        /an element stands within a value/
+      ],
+      [
+        "an element within a reference",
+        statement([{ amount: "1", day: "2024-05-01", transactions: [["A<b>1</b>", "1"]] }]),
+        /an element stands within a value/
+      ],
+      [
+        "an element within a sign",
+        statement(entries).replace(">CRDT</CdtDbtInd><Sts>", ">DBIT<b/>CRDT</CdtDbtInd><Sts>"),
+        /an element stands within a value/
+      ],
+      [
+        "an element within a status",
+        statement(entries).replace("<Sts><Cd>", "<Sts>PDNG<Cd>"),
+        /an element stands within a value/
       ],
       ["deep elements", `<Document xmlns="${namespace}"><BkToCstmrStmt>${"<a>".repeat(100)}`, /more than 40 deep/],
       ["a long text", statement(entries).replace(">n<", `>${"x".repeat(100_000)}<`), /too long/],
