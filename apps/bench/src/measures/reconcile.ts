@@ -1,5 +1,5 @@
 /** Measures `payments reconcile` next to reading both of its sides: a statement and a copy with as many records. */
-import { spawn } from "node:child_process"
+import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
 import { closeSync, openSync } from "node:fs"
 import { join } from "node:path"
@@ -58,6 +58,7 @@ export const measureReconcile = async (
   { records, rounds }: ReconcileSizes,
   log: (line: string) => void
 ): Promise<ReadonlyArray<Figure>> => {
+  execFileSync(process.execPath, [atRoot("scripts/programs.mjs")])
   await using stack = new AsyncDisposableStack()
   const { folder } = stack.use(temporaryFolder())
   const from = `sqlite:${join(folder, "payments.db")}`

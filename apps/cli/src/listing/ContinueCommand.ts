@@ -39,14 +39,21 @@ export const nextText = (next: Next): string =>
 /** Flags as a command gets them, by their names in camel case. */
 export type GivenFlags<Name extends string> = { readonly [N in Name]?: string | boolean | undefined }
 
-/** Returns those of the named flags that are set. A flag without a value has no text. */
+/** Returns a value of a flag; a destination without the password of its database, which PGPASSWORD can give. */
+const withoutPassword = (destination: string): string =>
+  /^postgres(?:ql)?:/i.test(destination)
+    ? destination.replace(/^(\w+:\/\/[^:/?#]*):[^/?#]*@/, "$1@").replace(/([?&])password=[^&#]*&?/g, "$1")
+      .replace(/[?&]$/, "")
+    : destination
+
+/** Returns those of the named flags that are set, without the password of a database. A flag without a value has no text. */
 export const givenFlags = <Name extends string>(
   given: GivenFlags<Name>,
   names: ReadonlyArray<Name>
 ): TypedFlags["others"] =>
   names.map((name) => [String.camelToSnake(name).replaceAll("_", "-"), given[name]] as const)
     .filter(([, value]) => value !== undefined && value !== false)
-    .map(([flag, value]) => [flag, value === true ? undefined : `${value}`])
+    .map(([flag, value]) => [flag, value === true ? undefined : withoutPassword(`${value}`)])
 
 /** Returns the flags as a shell reads them, with a space before each. */
 export const flagsText = (flags: TypedFlags["others"]): string =>
