@@ -262,19 +262,19 @@ describe("a cursor of a list that changes", () => {
   ])("is certain for a probe without a pause, with %j", ([options, answer]) =>
     Effect.gen(function*() {
       const folder = yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
-      const live = { speed: 100, appearPerHour: 600, changePerHour: 600, vanishPerHour: 300 }
-      const run = Sandbox.use(({ url }) =>
-        Effect.flatMap(Sandbox.config(url), (config) =>
-          probe(config, { to: join(folder, "facts.json"), budget: 400, pause: Duration.zero }))
-      ).pipe(
-        Effect.map(({ facts }) =>
-          facts.find(({ list, name }) => name === "cursor-snapshot" && list === "payoutRequests")
-        )
-      )
-      // On a busy machine a list changes more between two requests, so that a run may observe it once only.
-      const found = yield* Effect.repeat(run, { times: 2, until: (fact) => fact?.degree === "certain" }).pipe(
-        Effect.provide(Sandbox.layer({ records: 130, ...options, live }))
-      )
+      const live = { speed: 0, appearPerHour: 600, changePerHour: 600, vanishPerHour: 300 }
+      const found = yield* Sandbox.use(({ advance, url }) =>
+        Effect.gen(function*() {
+          // Each request takes a second of the sandbox's time, on a fast machine and on a slow one.
+          const ticking = HttpClient.tapRequest(yield* HttpClient.HttpClient, () => Effect.orDie(advance(1000)))
+          const { facts } = yield* Effect.provideService(
+            probe(yield* Sandbox.config(url), { to: join(folder, "facts.json"), budget: 400, pause: Duration.zero }),
+            HttpClient.HttpClient,
+            ticking
+          )
+          return facts.find(({ list, name }) => name === "cursor-snapshot" && list === "payoutRequests")
+        })
+      ).pipe(Effect.provide(Sandbox.layer({ records: 130, ...options, live })))
       assert.deepStrictEqual([found?.degree, found?.answer], ["certain", answer], found?.seen)
     }).pipe(Effect.scoped, Effect.provide(platform)))
 })
