@@ -1,6 +1,6 @@
 /**
  * A cursor that a run keeps for later runs, to see for how many days it is accepted. It is stored with the evidence of the
- * fact, encrypted with the service's key: whoever has that key can get cursors anyway.
+ * fact, encrypted with the service's key. With that key, anyone can request a cursor.
  */
 import { type Lists, PaymentsConfig } from "@payments/core"
 import { Effect, type FileSystem, Option, type Path, Redacted, Schema } from "effect"

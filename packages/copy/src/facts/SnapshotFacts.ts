@@ -1,6 +1,6 @@
 /**
- * Whether a cursor leads through the list as it is, or as it was at the first page. Only a list that changes shows it, behind
- * its first page of 100. Nothing waits for a change.
+ * Whether a cursor shows the list as it is now, or as it was when its first page was read. Only records that appear behind the
+ * first page of 100 show the difference. The probe does not wait for them.
  */
 import { timestamp } from "@payments/core"
 import { Effect, Option } from "effect"
@@ -36,7 +36,7 @@ export const cursorSnapshot: Fact = {
     const latest = ask.last(largest) ?? first
     const isQuiet = JSON.stringify(itemsOf(latest)) === JSON.stringify(itemsOf(first))
     if (isFollowed(early.answer) && isQuiet) {
-      return yield* notObserved("the list has not changed, as far as it was read")
+      return yield* notObserved("the pages that were read have not changed")
     }
     // The records of a snapshot are the same for the same cursor. A service may have begun again instead.
     const again = yield* pageBehind(ask, first)

@@ -133,14 +133,14 @@ describe("a cursor of a list that changes", () => {
   it.live.each<readonly [string, SandboxOptions, Circumstances, reason: string, requests: number]>([
     ["is quiet", { records: 150 }, { meanwhileMs: 0 }, none, 1],
     ["is quiet, with cursors for one use", { records: 150, ...once }, { meanwhileMs: 0 }, none, 3],
-    ["is quiet and long", { records: 400 }, { meanwhileMs: 0 }, "the list has not changed, as far as it was read", 0],
+    ["is quiet and long", { records: 400 }, { meanwhileMs: 0 }, "the pages that were read have not changed", 0],
     [
       "gets records far behind",
       { records: 400 },
       {
         meanwhileMs: hourMs
       },
-      "the list has not changed, as far as it was read",
+      "the pages that were read have not changed",
       0
     ],
     [
