@@ -36,8 +36,17 @@ export {
   type Match,
   searchedFields
 } from "./ask/Find.ts"
-export { ChangesBeginLater, current, MissingRowsRemoved, pointAt, type PointInTime } from "./ask/PointInTime.ts"
-export { query } from "./ask/Query.ts"
+export {
+  ChangesBeginLater,
+  current,
+  HistoryRemoved,
+  MissingRowsRemoved,
+  type NamedPoint,
+  pointAt,
+  type PointError,
+  type PointInTime
+} from "./ask/PointInTime.ts"
+export { query, queryAt, type ResultAt } from "./ask/Query.ts"
 export * as Questions from "./ask/Questions.ts"
 export { type HeldBack, prune, pruneAll, type Pruned, type Retention } from "./ask/Retention.ts"
 export {

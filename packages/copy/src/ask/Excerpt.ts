@@ -13,6 +13,7 @@ import { columnsOf, tableOf } from "../plan/Columns.ts"
 import type { SinkError } from "../port/Sink.ts"
 import { pseudonymOnce } from "../rule/Pseudonym.ts"
 import { beginIn, request, startProcess } from "../sqlite/FileQuery.ts"
+import { mentionsOf } from "../statement/Mentions.ts"
 import type { ExcerptColumn, ExcerptTable } from "../statement/QueryMessages.ts"
 import { QueryError, type QueryResult, statementProblem } from "../statement/Statement.ts"
 import type { Cell } from "../text/Cell.ts"
@@ -113,16 +114,12 @@ const withPseudonyms = ({ pseudonyms }: Excerpt, { columns }: ExcerptTable) => (
       : null
   )
 
-/**
- * Returns the tables and columns that the statement may use: those whose names are in its text. An asterisk, except
- * that of `count(*)`, and a NATURAL JOIN use columns that they do not name.
- */
+/** Returns the tables and columns that the statement may use. */
 const mentionedIn = (sql: string, tables: ReadonlyArray<ExcerptTable>): ReadonlyArray<ExcerptTable> => {
-  const text = sql.toLowerCase().replaceAll(/count\s*\(\s*\*\s*\)/g, "")
-  const usesUnnamed = /\*|natural/.test(text)
-  return tables.filter(({ table }) => text.includes(table)).map(({ columns, table }) => ({
+  const mentions = mentionsOf(sql)
+  return tables.filter(({ table }) => mentions.hasTable(table)).map(({ columns, table }) => ({
     table,
-    columns: columns.filter(({ name }) => usesUnnamed || name === "id" || text.includes(name))
+    columns: columns.filter(({ name }) => name === "id" || mentions.hasColumn(name))
   }))
 }
 

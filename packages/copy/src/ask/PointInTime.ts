@@ -10,6 +10,7 @@ import {
   type EarlierRow,
   type GroupTotal,
   now,
+  type Point,
   type RowContent,
   type RowText,
   type Snapshot,
@@ -23,29 +24,101 @@ import { advanceBoth, SortedRows } from "./SortedRows.ts"
 interface UnreachablePoint {
   /** The list's name, as on the command line. */
   readonly list: string
-  readonly position: number
+  readonly position: Point
   /** The first point that can be reconstructed. */
-  readonly first: number
+  readonly first: Point
 }
+
+const pointText = ({ seq, time }: Point): string => time ?? `change ${seq}`
+
+const firstText = ({ seq, time }: Point): string =>
+  `The first point that can be reconstructed is ${time === undefined ? "" : `${time}, which is `}change ${seq}.`
 
 /** Rows of a list were written without changes after the point, so they cannot be reconstructed. */
 export class ChangesBeginLater extends Data.TaggedError("ChangesBeginLater")<UnreachablePoint> {
   override get message() {
-    return `${this.list} was loaded for the first time after change ${this.position}, and a first load writes no changes. The first point that can be compared is ${this.first}.`
+    return `${this.list} was loaded for the first time after ${
+      pointText(this.position)
+    }, and a first load writes no changes. ${firstText(this.first)}`
   }
 }
 
 /** Rows that were not missing at the point were removed later, because they had been missing for long. */
 export class MissingRowsRemoved extends Data.TaggedError("MissingRowsRemoved")<UnreachablePoint> {
   override get message() {
-    return `${this.list}: rows that were not yet missing after change ${this.position} were removed later. The first point that can be compared is ${this.first}.`
+    return `${this.list}: rows that were not yet missing after ${pointText(this.position)} were removed later. ${
+      firstText(this.first)
+    }`
   }
 }
 
-/** The rows of a destination at a point. */
-export interface PointInTime extends Pick<Snapshot, "location" | "columns" | "hasFastTexts"> {
+/** The changes since a time were removed, so that the rows of that time cannot be reconstructed. */
+export class HistoryRemoved extends Data.TaggedError("HistoryRemoved")<{
+  readonly time: string
+  /** From when on there are changes. */
+  readonly since: string
+}> {
+  override get message() {
+    return `changes since ${this.time} were removed. The first point that can be reconstructed is ${this.since}.`
+  }
+}
+
+export type PointError = ChangesRemoved | BeyondLastChange | ChangesBeginLater | MissingRowsRemoved | HistoryRemoved
+
+/** A point that a user names: the number of a change, or a time (ISO 8601 in UTC with milliseconds). */
+export type NamedPoint = number | { readonly time: string }
+
+/** A point whose rows can be reconstructed. */
+export interface ReachedPoint extends Point {
   /** The lists without the rows that were missing at the point and were removed later. Their texts are gone. */
   readonly incompleteLists: ReadonlyArray<Lists.AnyList>
+}
+
+/** Returns the point, if the changes reach back so far that the rows of these lists can be reconstructed. */
+export const reachPoint = Effect.fnUntraced(function*(
+  snapshot: Snapshot,
+  named: NamedPoint,
+  lists: ReadonlyArray<Lists.AnyList>
+): Effect.fn.Return<ReachedPoint, SinkError | PointError> {
+  const point = typeof named === "number" ? yield* changeOf(snapshot, named) : yield* lastChangeAt(snapshot, named)
+  const incompleteLists: Array<Lists.AnyList> = []
+  for (const list of lists) {
+    if (!(yield* hasList(snapshot, list))) continue
+    const { lastChange, lastMissingChange } = yield* snapshot.prunedRows(list)
+    if (point.seq < lastMissingChange) {
+      const first = { seq: lastMissingChange, time: yield* snapshot.timeOf(lastMissingChange) }
+      return yield* new MissingRowsRemoved({ list: list.label, position: point, first })
+    }
+    if (point.seq < lastChange) incompleteLists.push(list)
+    const first = yield* snapshot.firstReachable(list, point)
+    if (first !== undefined) return yield* new ChangesBeginLater({ list: list.label, position: point, first })
+  }
+  return { ...point, incompleteLists }
+})
+
+const changeOf = Effect.fnUntraced(function*(
+  snapshot: Snapshot,
+  seq: number
+): Effect.fn.Return<Point, SinkError | BeyondLastChange | ChangesRemoved> {
+  const { last, pruned } = yield* snapshot.changeRange
+  if (seq > last) return yield* new BeyondLastChange({ position: seq, last })
+  return seq < pruned ? yield* new ChangesRemoved({ position: seq, through: pruned }) : { seq }
+})
+
+const lastChangeAt = Effect.fnUntraced(function*(
+  snapshot: Snapshot,
+  { time }: { readonly time: string }
+): Effect.fn.Return<Point, SinkError | HistoryRemoved> {
+  const found = yield* snapshot.changeAt(time)
+  return "seq" in found ? { ...found, time } : yield* new HistoryRemoved({ time, since: found.removedBefore })
+})
+
+/** The rows of a destination at a point. */
+export interface PointInTime
+  extends Pick<Snapshot, "location" | "columns" | "hasFastTexts">, Pick<ReachedPoint, "incompleteLists">
+{
+  /** The number of the last change before the point. Undefined: the rows are as they are. */
+  readonly at: number | undefined
   /** Opens the rows of a list, sorted by id. The next call opens them again. */
   readonly contents: (list: Lists.AnyList, by: ComparedBy) => SortedRows<RowContent>
   /** Returns rows as `Snapshot.rowsAt` does. */
@@ -64,6 +137,7 @@ export interface PointInTime extends Pick<Snapshot, "location" | "columns" | "ha
 export const current = (snapshot: Snapshot): PointInTime => ({
   location: snapshot.location,
   incompleteLists: [],
+  at: undefined,
   columns: snapshot.columns,
   hasFastTexts: snapshot.hasFastTexts,
   contents: (list, by) => currentContents(snapshot, list, by),
@@ -74,34 +148,19 @@ export const current = (snapshot: Snapshot): PointInTime => ({
 const currentContents = (snapshot: Snapshot, list: Lists.AnyList, by: ComparedBy): SortedRows<RowContent> =>
   new SortedRows((after) => snapshot.contents(list, by, after))
 
-/** The rows of these lists as they were after the change `at`. Fails if the changes do not reach back so far. */
+/** The rows of these lists as they were at the point. Fails if the changes do not reach back so far. */
 export const pointAt = Effect.fnUntraced(function*(
   snapshot: Snapshot,
-  at: number,
+  named: NamedPoint,
   lists: ReadonlyArray<Lists.AnyList>
-): Effect.fn.Return<
-  PointInTime,
-  SinkError | ChangesRemoved | BeyondLastChange | ChangesBeginLater | MissingRowsRemoved
-> {
-  const { last, pruned } = yield* snapshot.changeRange
-  if (at > last) return yield* new BeyondLastChange({ position: at, last })
-  if (at < pruned) return yield* new ChangesRemoved({ position: at, through: pruned })
-  const incompleteLists: Array<Lists.AnyList> = []
-  for (const list of lists) {
-    if (!(yield* hasList(snapshot, list))) continue
-    const { lastChange, lastMissingChange } = yield* snapshot.prunedRows(list)
-    if (at < lastMissingChange) {
-      return yield* new MissingRowsRemoved({ list: list.label, position: at, first: lastMissingChange })
-    }
-    if (at < lastChange) incompleteLists.push(list)
-    const first = yield* snapshot.firstReachable(list, at)
-    if (first !== undefined) return yield* new ChangesBeginLater({ list: list.label, position: at, first })
-  }
+): Effect.fn.Return<PointInTime, SinkError | PointError> {
+  const { incompleteLists, seq: at } = yield* reachPoint(snapshot, named, lists)
   const earlierRows = (list: Lists.AnyList, by: ComparedBy) =>
     new SortedRows((after) => snapshot.earlier(list, at, by, after))
   return {
     ...current(snapshot),
     incompleteLists,
+    at,
     contents: (list, by) => contentsThen(currentContents(snapshot, list, by), earlierRows(list, by)),
     rows: (list, ids) => snapshot.rowsAt(list, ids, at),
     totals: Effect.fnUntraced(function*(list, columns) {

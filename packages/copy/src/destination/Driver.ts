@@ -4,6 +4,7 @@
 import type { Effect, FileSystem, Layer, Path, Result, Scope } from "effect"
 import type { FileDifference } from "../files/VerifyFiles.ts"
 import type { Sink, SinkError, SinkReason } from "../port/Sink.ts"
+import type { AsOf } from "../statement/AsOf.ts"
 import type { Dialect } from "../statement/Dialect.ts"
 import type { QueryError, QueryResult } from "../statement/Statement.ts"
 import type { PendingMigration } from "../store/Evolution.ts"
@@ -60,10 +61,11 @@ export interface Operations<D = unknown> {
   readonly snapshot: Effect.Effect<Snapshot, SinkError, Scope.Scope>
   readonly maintenance: Effect.Effect<Maintenance, SinkError, Scope.Scope>
   readonly pendingMigration: Effect.Effect<PendingMigration, SinkError>
-  /** Runs one statement that only reads, over tables that exist. Closing the scope stops it. */
+  /** Runs one statement that only reads, over tables that exist, as they are or as of a point. Closing the scope stops it. */
   readonly query: (
     sql: string,
-    parameters: ReadonlyArray<string>
+    parameters: ReadonlyArray<string>,
+    asOf?: AsOf
   ) => Effect.Effect<QueryResult, SinkError | QueryError, Scope.Scope>
 }
 

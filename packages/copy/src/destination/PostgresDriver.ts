@@ -75,7 +75,12 @@ export const postgres: Driver<PostgresDestination> = {
       snapshot: Effect.flatMap(snapshots, ({ openSnapshot }) => openSnapshot(url)),
       maintenance: Effect.flatMap(sink, ({ maintenance }) => maintenance(url)),
       pendingMigration: Effect.flatMap(sink, ({ pendingMigration }) => pendingMigration(url)),
-      query: (sql, parameters) => Effect.flatMap(queries, ({ query }) => query(url, sql, parameters))
+      query: (sql, parameters, asOf) =>
+        Effect.flatMap(
+          queries,
+          ({ query, queryAsOf }) =>
+            asOf === undefined ? query(url, sql, parameters) : queryAsOf(url, { sql, parameters, asOf })
+        )
     }
   }
 }

@@ -5,6 +5,7 @@ import { queryFile } from "../sqlite/FileQuery.ts"
 import * as SqliteSink from "../sqlite/SqliteSink.ts"
 import { openSnapshot } from "../sqlite/SqliteSnapshot.ts"
 import { openMaintenance, openReader, pendingMigration } from "../sqlite/SqliteStore.ts"
+import type { AsOf } from "../statement/AsOf.ts"
 import { sqliteDialect } from "../statement/Dialect.ts"
 import { problemOf } from "./DestinationPath.ts"
 import type { Driver, LocalPlace, Operations } from "./Driver.ts"
@@ -24,7 +25,8 @@ export const inSqliteFile = (location: string, place: LocalPlace) => ({
   snapshot: openSnapshot(place.file, location),
   maintenance: openMaintenance(place.file, location),
   pendingMigration: pendingMigration(place.file, location),
-  query: (sql: string, parameters: ReadonlyArray<string>) => queryFile({ file: place.file, location, sql, parameters })
+  query: (sql: string, parameters: ReadonlyArray<string>, asOf?: AsOf) =>
+    queryFile({ file: place.file, location, sql, parameters, asOf })
 } satisfies Partial<Operations>)
 
 /** {@inheritDoc SqliteDriver.ts} */

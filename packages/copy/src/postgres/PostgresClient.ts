@@ -57,6 +57,8 @@ export interface PostgresClient {
     SinkError,
     Scope.Scope
   >
+  /** {@inheritDoc PostgresClient.readOnly} It sees no later commit. */
+  readonly readOnlySnapshot: PostgresClient["readOnly"]
 }
 
 /** Makes an array parameter of type text, for `unnest`. */
@@ -178,6 +180,18 @@ const clientOver = (
       yield* probed(connection.query(`BEGIN ISOLATION LEVEL ${level} READ ONLY`))
       return connection
     }))
+  const typedIn = (level: "READ COMMITTED" | "REPEATABLE READ"): PostgresClient["readOnly"] => (typed) =>
+    Effect.map(
+      reading(level),
+      (connection) => (sql, parameters = []) =>
+        Effect.mapError(
+          probed(connection.query(sql, parameters)),
+          (error) =>
+            error._tag === "SinkError"
+              ? error
+              : queryErrorOf(error, typed) ?? new SinkError({ location, reason: reasonOf(error) })
+        )
+    )
   return {
     location,
     once: (sql, parameters) => toSinkError(once(sql, parameters)),
@@ -189,18 +203,8 @@ const clientOver = (
       (connection): Query => (sql, parameters = []) =>
         toSinkError(Effect.map(probed(connection.query(sql, parameters)), ({ rows }) => rows))
     ),
-    readOnly: (typed) =>
-      Effect.map(
-        reading("READ COMMITTED"),
-        (connection) => (sql, parameters = []) =>
-          Effect.mapError(
-            probed(connection.query(sql, parameters)),
-            (error) =>
-              error._tag === "SinkError"
-                ? error
-                : queryErrorOf(error, typed) ?? new SinkError({ location, reason: reasonOf(error) })
-          )
-      )
+    readOnly: typedIn("READ COMMITTED"),
+    readOnlySnapshot: typedIn("REPEATABLE READ")
   }
 }
 

@@ -6,9 +6,11 @@ import { PgTypes } from "@effect/sql-pg"
 import { Effect, Option, type Scope, Stream } from "effect"
 import type { SinkError } from "../port/Sink.ts"
 import { quoted } from "../sql/SqlStatement.ts"
+import type { AsOf } from "../statement/AsOf.ts"
 import { QueryError, type QueryResult, trimStatementEnd } from "../statement/Statement.ts"
 import type { Cell } from "../text/Cell.ts"
-import { connect } from "./PostgresClient.ts"
+import { ctesOf, requireHistory, requireIntact, type Run } from "./PostgresAsOf.ts"
+import { connect, type Result } from "./PostgresClient.ts"
 import { requireReadable } from "./PostgresSchema.ts"
 import { settingsOf } from "./PostgresSettings.ts"
 import type { PostgresUrl } from "./PostgresUrl.ts"
@@ -19,28 +21,71 @@ const numbers: ReadonlySet<number> = new Set([int2, int4, int8, float4, float8, 
 /** Limits of one FETCH. Long rows are fetched in smaller numbers. */
 const fetchLimit = { rows: 500, characters: 1_000_000 }
 
+interface Asked {
+  readonly sql: string
+  readonly parameters: ReadonlyArray<string>
+}
+
 /** Runs a statement over a schema that exists. The cursor stays open until the scope closes. */
 export const query = Effect.fnUntraced(function*(
   url: PostgresUrl,
   sql: string,
   parameters: ReadonlyArray<string> = []
 ): Effect.fn.Return<QueryResult, SinkError | QueryError, Scope.Scope> {
+  const { run } = yield* open(url, sql, "readOnly")
+  // Declare the statement as the user typed it first, so that positions in the server's messages fit that text.
+  const fields = yield* fieldsOf(run, { sql, parameters })
+  return yield* rowsOf(run, fields, { ctes: "", sql, parameters })
+})
+
+/** Runs a statement over the rows as of a point. */
+export const queryAsOf = Effect.fnUntraced(function*(
+  url: PostgresUrl,
+  { asOf, parameters, sql }: Asked & { readonly asOf: AsOf }
+): Effect.fn.Return<QueryResult, SinkError | QueryError, Scope.Scope> {
+  const { run, schema } = yield* open(url, sql, "readOnlySnapshot")
+  const { empty, then } = yield* ctesOf(run, schema, sql, asOf)
+  const fields = yield* fieldsOf(run, { sql: `${empty} SELECT * FROM (${trimStatementEnd(sql)}\n) AS query`, parameters })
+  yield* requireHistory(run)
+  yield* requireIntact(run, schema, asOf)
+  return yield* rowsOf(run, fields, { ctes: then, sql, parameters })
+})
+
+const open = Effect.fnUntraced(function*(
+  url: PostgresUrl,
+  sql: string,
+  access: "readOnly" | "readOnlySnapshot"
+): Effect.fn.Return<{ readonly run: Run; readonly schema: string }, SinkError | QueryError, Scope.Scope> {
   const settings = yield* settingsOf(url)
   const client = yield* connect(settings)
   yield* requireReadable(client, settings.schema)
-  const run = yield* client.readOnly(sql)
+  const run = yield* client[access](sql)
   yield* run(`SET LOCAL search_path TO ${quoted(settings.schema)}, public`)
   for (const setting of ["DateStyle TO ISO", "TimeZone TO 'UTC'", "IntervalStyle TO iso_8601", "bytea_output TO hex"]) {
     yield* run(`SET LOCAL ${setting}`)
   }
-  // Declare the statement as the user typed it first, so that positions in the server's messages fit that text.
+  return { run, schema: settings.schema }
+})
+
+/** Returns the columns of the statement. */
+const fieldsOf = Effect.fnUntraced(function*(
+  run: Run,
+  { parameters, sql }: Asked
+): Effect.fn.Return<Result["fields"], SinkError | QueryError> {
   yield* run(`DECLARE typed NO SCROLL CURSOR FOR ${sql}`, parameters)
   const { fields } = yield* run("FETCH 0 FROM typed")
   yield* run("CLOSE typed")
-  if (fields.length === 0) return yield* new QueryError({ problem: "The query has no columns." })
+  return fields.length === 0 ? yield* new QueryError({ problem: "The query has no columns." }) : fields
+})
+
+const rowsOf = Effect.fnUntraced(function*(
+  run: Run,
+  fields: Result["fields"],
+  { ctes, parameters, sql }: Asked & { readonly ctes: string }
+): Effect.fn.Return<QueryResult, SinkError | QueryError> {
   const names = fields.map((_, index) => `c${index}`)
   yield* run(
-    `DECLARE exact NO SCROLL CURSOR FOR SELECT ${names.map((name) => `${name}::text`).join(", ")}
+    `DECLARE exact NO SCROLL CURSOR FOR ${ctes} SELECT ${names.map((name) => `${name}::text`).join(", ")}
     FROM (${trimStatementEnd(sql)}\n) AS query (${names.join(", ")})`,
     parameters
   )

@@ -4,10 +4,17 @@ import { Effect } from "effect"
 import { contentHash } from "../plan/Plan.ts"
 import { longestStatus } from "../port/ListFreshness.ts"
 import type { SinkError } from "../port/Sink.ts"
-import { type ComparedBy, dayLength, type GroupTotal, type Snapshot, type TotalColumns } from "../store/Snapshot.ts"
+import {
+  type ComparedBy,
+  dayLength,
+  type GroupTotal,
+  type Point,
+  type Snapshot,
+  type TotalColumns
+} from "../store/Snapshot.ts"
 import type { Reader } from "../store/Store.ts"
 import { readBoolean, readNumber, readOptional, readOptionalNumber, readText, type Row } from "../store/StoredRows.ts"
-import { readTime, tableIn } from "./SqlDialect.ts"
+import { isCompleteFullScan, readTime, tableIn } from "./SqlDialect.ts"
 import { either, join, quoted, raw, rowOf, schema, type Sql, sql, type Statement, time } from "./SqlStatement.ts"
 
 const [stepIds, stepRows] = [5000, 10_000] as const
@@ -25,33 +32,76 @@ export const snapshotOver = (db: Sql, reader: Reader, contents: Snapshot["conten
       const totals: Array<GroupTotal> = []
       return Effect.as(forEachTotal(db, list, counted, (total) => totals.push(total)), totals)
     }),
-  firstReachable: Effect.fnUntraced(function*(list, at) {
-    const next = readOptional(
-      yield* rowOf(db, sql`SELECT ${readTime("at")} FROM ${schema}.changes WHERE seq > ${at} ORDER BY seq LIMIT 1`),
-      "at"
-    )
-    if (next === undefined) return undefined
-    let last = ""
-    yield* inSteps(
+  firstReachable: (list, point) => firstReachable(db, list, point),
+  changeAt: Effect.fnUntraced(function*(moment) {
+    const last = yield* rowOf(
       db,
-      list,
-      (range) =>
-        sql`SELECT ${readTime("changed_at")} FROM (
-          SELECT max(changed_at) AS changed_at FROM ${tableIn(list)} AS t
-          WHERE ${range} AND changed_at >= ${time(next)} AND NOT EXISTS (
-            SELECT 1 FROM ${schema}.changes AS c WHERE c.list = ${list.label} AND c.id = t.id AND c.seq > ${at}
-              AND (c.kind = 'insert' OR t.first_seen_at < ${time(next)})
-          )
-        ) AS unrecorded`,
-      (row) => {
-        const found = readText(row, "changed_at")
-        if (found > last) last = found
-      }
+      sql`SELECT seq FROM ${schema}.changes WHERE at <= ${time(moment)} ORDER BY seq DESC LIMIT 1`
     )
-    if (last === "") return undefined
+    if (last !== undefined) return { seq: readNumber(last, "seq") }
+    const pruned = yield* rowOf(db, sql`SELECT seq, ${readTime("pruned_at")} FROM ${schema}.changes_pruned`)
+    if (pruned === undefined) return { seq: 0 }
+    const next = yield* rowOf(db, sql`SELECT ${readTime("at")} FROM ${schema}.changes ORDER BY seq LIMIT 1`)
+    // The time of the last removed change is not known. It was not after the next one, nor after the removal.
+    const removedBefore = next === undefined ? readText(pruned, "pruned_at") : readText(next, "at")
+    return moment < removedBefore ? { removedBefore } : { seq: readNumber(pruned, "seq") }
+  }),
+  timeOf: (seq) =>
+    Effect.map(
+      rowOf(db, sql`SELECT ${readTime("at")} FROM ${schema}.changes WHERE seq = ${seq}`),
+      (row) => readOptional(row, "at")
+    )
+})
+
+const firstReachable = Effect.fnUntraced(function*(
+  db: Sql,
+  list: Lists.AnyList,
+  { seq, time: moment }: Point
+): Effect.fn.Return<Point | undefined, SinkError> {
+  const scansOf = (condition: Statement) => sql`${schema}.scans WHERE list = ${list.label} AND ${condition}`
+  // Exports write a change for each row that they write after a complete scan of the whole list.
+  const isBefore = moment === undefined ? sql`last_change <= ${seq}` : sql`ended_at <= ${time(moment)}`
+  const whole = sql`SELECT scan FROM ${scansOf(isCompleteFullScan)} AND ${isBefore} LIMIT 1`
+  if ((yield* rowOf(db, whole)) !== undefined) return undefined
+  const next = moment ?? readOptional(
+    yield* rowOf(db, sql`SELECT ${readTime("at")} FROM ${schema}.changes WHERE seq > ${seq} ORDER BY seq LIMIT 1`),
+    "at"
+  )
+  if (next === undefined) return undefined
+  const isLater = raw(moment === undefined ? ">=" : ">")
+  const isEarlier = raw(moment === undefined ? "<" : "<=")
+  let last = ""
+  yield* inSteps(
+    db,
+    list,
+    (range) =>
+      sql`SELECT ${readTime("changed_at")} FROM (
+        SELECT max(changed_at) AS changed_at FROM ${tableIn(list)} AS t
+        WHERE ${range} AND changed_at ${isLater} ${time(next)} AND NOT EXISTS (
+          SELECT 1 FROM ${schema}.changes AS c WHERE c.list = ${list.label} AND c.id = t.id AND c.seq > ${seq}
+            AND (c.kind = 'insert' OR t.first_seen_at ${isEarlier} ${time(next)})
+        )
+      ) AS unrecorded`,
+    (row) => {
+      const found = readText(row, "changed_at")
+      if (found > last) last = found
+    }
+  )
+  if (last !== "") {
     const reachable = yield* rowOf(db, sql`SELECT max(seq) AS seq FROM ${schema}.changes WHERE at <= ${time(last)}`)
-    return readOptionalNumber(reachable, "seq")
-  })
+    return { seq: readOptionalNumber(reachable, "seq") ?? 0, time: last }
+  }
+  if (moment === undefined) return undefined
+  const known = sql`SELECT 1 AS one FROM ${scansOf(sql`started_at <= ${time(moment)}`)}
+    UNION ALL SELECT 1 FROM ${tableIn(list)} WHERE first_seen_at <= ${time(moment)} LIMIT 1`
+  if ((yield* rowOf(db, known)) !== undefined) return undefined
+  const first = yield* rowOf(
+    db,
+    sql`SELECT ${readTime("ended_at")}, last_change FROM ${scansOf(sql`ended_at IS NOT NULL`)} ORDER BY scan LIMIT 1`
+  )
+  return first === undefined
+    ? undefined
+    : { seq: readOptionalNumber(first, "last_change") ?? 0, time: readText(first, "ended_at") }
 })
 
 /** Returns the state, at change `at`, of the rows that later changes concern. */

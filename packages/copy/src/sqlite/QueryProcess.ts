@@ -3,6 +3,7 @@
  * the process can stop a statement: the program that started the process kills it.
  */
 import { Cause, Effect, Exit, Redacted } from "effect"
+import type { DatabaseSync } from "node:sqlite"
 import { fromError } from "../port/ErrorMessage.ts"
 import { SinkError } from "../port/Sink.ts"
 import type { QueryRequest, QueryResponse } from "../statement/QueryMessages.ts"
@@ -10,6 +11,7 @@ import { QueryError } from "../statement/Statement.ts"
 import { limitMemory } from "./MemoryLimit.ts"
 import { functionOptions, openDatabase } from "./SqliteClient.ts"
 import { reasonOf } from "./SqliteErrors.ts"
+import { openAsOf } from "./SqliteAsOf.ts"
 import { create, fillFromFile, insert } from "./SqliteExcerpt.ts"
 import { begin, type Connection } from "./SqliteQuery.ts"
 
@@ -41,6 +43,25 @@ const catchQueryError = <A>(step: () => A) => (): Exit.Exit<A, QueryError> => {
 /** Runs a step over the database that the statement reads. */
 type Run = <A>(step: (db: Connection) => A) => Effect.Effect<A, SinkError>
 
+/** Runs steps over a private database. */
+const runOver = (db: DatabaseSync): Run => {
+  const connection: Connection = {
+    run: (sql) => db.exec(sql),
+    prepare: (sql) => db.prepare(sql),
+    aggregate: (name, options) => db.aggregate(name, options),
+    function: (name, call) => db.function(name, functionOptions, call)
+  }
+  return (step) => Effect.sync(() => step(connection))
+}
+
+/** Opens the file for a statement over its current rows, or over those of an earlier point. */
+const openFile = Effect.fnUntraced(function*(file: string, { asOf, location, sql }: Request<"begin">) {
+  // Opening checks that the file is a destination of this version.
+  const { run } = yield* openDatabase(file, location, "read")
+  if (asOf === undefined) return run
+  return runOver(yield* yield* run(catchQueryError(() => openAsOf(file, sql, asOf))))
+})
+
 /** Returns the excerpt's database with the rows of the next messages, and the message that starts the query. */
 const receiveExcerpt = Effect.fnUntraced(function*({ file, key, location, tables }: Request<"excerpt">) {
   const db = create(tables)
@@ -51,13 +72,7 @@ const receiveExcerpt = Effect.fnUntraced(function*({ file, key, location, tables
       fillFromFile(db, file, tables, key === undefined ? undefined : Redacted.make(Buffer.from(key, "hex")))
     )
   }
-  const connection: Connection = {
-    run: (sql) => db.exec(sql),
-    prepare: (sql) => db.prepare(sql),
-    aggregate: (name, options) => db.aggregate(name, options),
-    function: (name, call) => db.function(name, functionOptions, call)
-  }
-  const run: Run = (step) => Effect.sync(() => step(connection))
+  const run = runOver(db)
   for (;;) {
     yield* send({ filled: true })
     const request = yield* receive
@@ -71,7 +86,7 @@ const respondToAll = Effect.gen(function*() {
   const source = first.type === "excerpt"
     ? yield* receiveExcerpt(first)
     : first.type === "begin" && first.file !== undefined
-    ? { run: (yield* openDatabase(first.file, first.location, "read")).run, request: first }
+    ? { run: yield* openFile(first.file, first), request: first }
     : undefined
   if (source === undefined) return
   const { request: { parameters, sql }, run } = source

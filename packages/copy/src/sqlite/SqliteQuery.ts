@@ -5,10 +5,12 @@
  * halves.
  */
 import type { AggregateOptions, SQLInputValue } from "node:sqlite"
+import { withoutHistory } from "../statement/AsOf.ts"
 import { isEmpty, multipleStatements, QueryError } from "../statement/Statement.ts"
 import { shownMessage } from "../statement/StatementMessage.ts"
 import type { Cell } from "../text/Cell.ts"
 import { folded } from "../text/Folded.ts"
+import { historyless } from "./SqliteAsOf.ts"
 import type { Database } from "./SqliteClient.ts"
 import { isStatementError } from "./SqliteErrors.ts"
 import { rowsOf } from "./SqliteRows.ts"
@@ -72,6 +74,8 @@ const catchStatementError = <A>(sql: string, step: () => A): A => {
     return step()
   } catch (error) {
     if (!isStatementError(error)) throw error
+    const [, name] = error.message.split(historyless)
+    if (name !== undefined) throw withoutHistory([name])
     const hint = error.message === "integer overflow" ? " For a sum beyond 64 bits, use exact_sum instead of sum." : ""
     throw new QueryError({ problem: `The query cannot be carried out: ${shownMessage(error.message, sql)}.${hint}` })
   }

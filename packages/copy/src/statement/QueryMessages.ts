@@ -1,6 +1,7 @@
 /** The messages between a program and the process that runs its query (`QueryProcess.ts`). */
 import type { ErrorMessage } from "../port/ErrorMessage.ts"
 import type { Cell } from "../text/Cell.ts"
+import type { AsOf } from "./AsOf.ts"
 
 /** A `time` is text such as `2024-05-01T10:00:00.000Z`. `json` is text too. */
 export interface ExcerptColumn {
@@ -35,6 +36,8 @@ export type QueryRequest =
     /** Undefined after `excerpt`. */
     readonly file: string | undefined
     readonly location: string
+    /** The point whose rows the statement reads; undefined for the current ones. */
+    readonly asOf?: AsOf | undefined
     readonly sql: string
     readonly parameters: ReadonlyArray<string>
   }

@@ -57,6 +57,13 @@ export const dayLength = 10
 /** The point after every change: a snapshot as it is. */
 export const now = Number.MAX_SAFE_INTEGER
 
+/** A point of a destination: after a change. With a time, that is the last change at that time or before it. */
+export interface Point {
+  readonly seq: number
+  /** ISO 8601 in UTC. */
+  readonly time?: string | undefined
+}
+
 export interface Snapshot extends Reader {
   /** Whether reading texts is as fast as reading hashes. */
   readonly hasFastTexts: boolean
@@ -88,8 +95,18 @@ export interface Snapshot extends Reader {
   /** Returns the counts and sums of the rows. A day and status may occur several times. */
   readonly totals: (list: Lists.AnyList, columns: TotalColumns) => Effect.Effect<ReadonlyArray<GroupTotal>, SinkError>
   /**
-   * Returns undefined if every row that was written after the change `at` has a change for it. Otherwise returns the
-   * number of the first change after which all rows have changes. The first load of a list writes rows without changes.
+   * Returns undefined if the rows at a point can be reconstructed: every row that was written later has a change for it,
+   * and the list was read before. Otherwise returns the first such point. The first load of a list writes rows without
+   * changes.
    */
-  readonly firstReachable: (list: Lists.AnyList, at: number) => Effect.Effect<number | undefined, SinkError>
+  readonly firstReachable: (list: Lists.AnyList, point: Point) => Effect.Effect<Point | undefined, SinkError>
+  /**
+   * Returns the number of the last change at a time (ISO 8601 in UTC) or before it, or 0. If that change was removed,
+   * returns from when on the destination has changes.
+   */
+  readonly changeAt: (
+    time: string
+  ) => Effect.Effect<{ readonly seq: number } | { readonly removedBefore: string }, SinkError>
+  /** Returns the time of a change, if the destination still has the change. */
+  readonly timeOf: (seq: number) => Effect.Effect<string | undefined, SinkError>
 }

@@ -1,0 +1,96 @@
+/**
+ * The rows of a list as they were after a change, as SQL. The first change after it says whether a row existed, and
+ * whether it was missing. The first later change with a text before it says what the text was. Erasures and rewrites
+ * (scan 0) mark no row missing and return none. They replace the texts of changes too, so no removed value comes back.
+ *
+ * No statement here has parameters: a view cannot have any, and a user's statement has its own.
+ */
+import type { Lists } from "@payments/core"
+import type { AsOf, ListAsOf } from "../statement/AsOf.ts"
+import { tableIn } from "./SqlDialect.ts"
+import { either, join, quoted, raw, schema, sql, type Statement } from "./SqlStatement.ts"
+
+/** The later changes of a list, by id, as a table that each database makes in its own way. */
+export const laterTable = (table: string): string => `payments_later_${table}`
+
+const literal = (value: number): Statement => raw(String(value))
+
+const ofList = ({ label }: Lists.AnyList): Statement => raw(`list = '${label}'`)
+
+/** Changes after which the row has another text. A record that only returned has the text that it had. */
+const setsText = sql`(kind IN ('insert', 'update') OR kind = 'returned' AND ${
+  either("fields", "fields::text")
+} <> '[]')`
+
+/**
+ * For each record with later changes: the number of the first one that says whether the row existed and was missing,
+ * the number of the first one with the text before it, and whether any of them sets the text.
+ */
+export const laterChanges = (list: Lists.AnyList, seq: number): Statement =>
+  // The plus sign prevents SQLite from reading the index by list, because it would read the changes before too.
+  sql`SELECT id, min(CASE WHEN scan <> 0 THEN seq END) AS mark_seq,
+      min(CASE WHEN before IS NOT NULL THEN seq END) AS text_seq, max(CASE WHEN ${setsText} THEN 1 ELSE 0 END) AS sets_text
+    FROM ${schema}.changes WHERE seq > ${literal(seq)} AND ${either("+", "")}${ofList(list)} GROUP BY id`
+
+/** The text before the point of a row that has had another one. */
+export const textThen = sql`(SELECT before FROM ${schema}.changes AS b WHERE b.seq = c.text_seq)`
+
+const lastTime = (list: Lists.AnyList, seq: number, condition: Statement): Statement =>
+  sql`coalesce((SELECT at FROM ${schema}.changes AS e WHERE e.${ofList(list)} AND e.id = t.id AND e.seq <= ${
+    literal(seq)
+  } AND ${condition} ORDER BY e.seq DESC LIMIT 1), t.first_seen_at)`
+
+/**
+ * The rows with these columns. `valueThen` returns SQL for the value of a column in a text of before; undefined if the
+ * value never changes. If the change that set a time was removed, it is the time when the record was first seen.
+ */
+export const rowsThen = (
+  list: Lists.AnyList,
+  { nextRow }: ListAsOf,
+  { columns, later, seq, valueThen }: {
+    readonly seq: number
+    readonly columns: ReadonlyArray<string>
+    readonly later: string
+    readonly valueThen: (column: string) => { readonly value: Statement; readonly type: string } | undefined
+  }
+): Statement => {
+  const expressionOf = (name: string): Statement => {
+    const column = raw(`t.${quoted(name)}`)
+    if (name === "missing_since") {
+      return asType(
+        "TEXT",
+        sql`CASE WHEN c.mark IS NULL THEN ${column} WHEN c.mark = 'returned' THEN ${
+          lastTime(list, seq, raw("kind = 'missing' AND scan <> 0"))
+        } END`
+      )
+    }
+    if (name === "changed_at") {
+      return asType("TEXT", sql`CASE WHEN c.sets_text = 1 THEN ${lastTime(list, seq, setsText)} ELSE ${column} END`)
+    }
+    const then = valueThen(name)
+    return then === undefined
+      ? column
+      : asType(then.type, sql`CASE WHEN c.text_seq IS NULL THEN ${column} ELSE ${then.value} END`)
+  }
+  const selected = join(columns.map((name) => sql`${expressionOf(name)} AS ${raw(quoted(name))}`))
+  return sql`SELECT ${selected} FROM ${tableIn(list)} AS t
+    LEFT JOIN ${raw(later)} AS c ON ${either(`c."row" = t."row"`, "c.id = t.id")}
+    WHERE c.mark IS ${either("NOT", "DISTINCT FROM")} 'insert' AND t."row" < ${literal(nextRow)}`
+}
+
+/** SQLite compares values by the type of the column, which an expression has only with CAST. */
+const asType = (type: string, value: Statement): Statement => either(sql`CAST(${value} AS ${raw(type)})`, value)
+
+/** `changes` up to the point. */
+export const changesThen = ({ seq }: Pick<AsOf, "seq">): Statement =>
+  sql`SELECT * FROM ${schema}.changes WHERE seq <= ${literal(seq)}`
+
+/** One row with `intact`, if no change after the point was removed. */
+export const changesIntact = ({ seq }: Pick<AsOf, "seq">): Statement =>
+  sql`SELECT 1 AS intact WHERE NOT EXISTS (SELECT 1 FROM ${schema}.changes_pruned WHERE seq > ${literal(seq)})`
+
+/** One row with `intact`, if no missing row was removed since the point was checked. */
+export const rowsIntact = ({ lists }: Pick<AsOf, "lists">): Statement =>
+  sql`SELECT 1 AS intact WHERE NOT EXISTS (SELECT 1 FROM ${schema}.rows_pruned WHERE ${
+    raw(["false", ...lists.map(({ list, removed }) => `list = '${list}' AND removed > ${removed}`)].join(" OR "))
+  })`

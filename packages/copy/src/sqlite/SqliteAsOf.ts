@@ -1,0 +1,129 @@
+/**
+ * The tables of a file as they were after a change, as views of a private database with the same names. The file is
+ * attached to it, so no statement reaches a table of the file by its name in SQL, `main.invoices`. All reads are of one
+ * transaction.
+ *
+ * A temporary table has the values of the rows that have changed since, but only those of the columns that the statement
+ * mentions. It is in a file without a name, and disappears with its process.
+ */
+import { Lists } from "@payments/core"
+import { realpathSync } from "node:fs"
+import { DatabaseSync } from "node:sqlite"
+import { pathToFileURL } from "node:url"
+import { cellsOf, layoutOf, recordIn } from "../plan/Columns.ts"
+import { contentHash } from "../plan/Plan.ts"
+import { changesIntact, changesThen, laterChanges, laterTable, rowsIntact, rowsThen, textThen } from "../sql/SqlAsOf.ts"
+import { quoted, raw, render, type Statement } from "../sql/SqlStatement.ts"
+import { type AsOf, type ListAsOf, removedMeanwhile } from "../statement/AsOf.ts"
+import { mentionsOf } from "../statement/Mentions.ts"
+import { rowsOf } from "./SqliteRows.ts"
+
+const schema = "destination"
+
+const sqlTypes = { text: "TEXT", integer: "INTEGER", boolean: "INTEGER" } as const
+
+/** The name of no table. A message that has it names a table without a history after it. */
+export const historyless = "payments_without_history_"
+
+/** Throws a `QueryError` if the rows can no longer be reconstructed. */
+export const openAsOf = (file: string, sql: string, asOf: AsOf): DatabaseSync => {
+  const db = new DatabaseSync("")
+  const url = pathToFileURL(realpathSync(file))
+  url.search = "?mode=ro"
+  db.prepare(`ATTACH ? AS ${schema}`).run(url.href)
+  // The private database needs no rollback. The transaction of the file lasts until the process ends.
+  db.exec(`PRAGMA main.journal_mode = OFF; BEGIN; SELECT 1 FROM ${schema}.sqlite_schema`)
+  const names = db.prepare(`SELECT name FROM ${schema}.sqlite_schema WHERE type IN ('table', 'view')`).all()
+    .map(({ name }) => String(name))
+  const isIntact = (statement: Statement) => db.prepare(textOf(statement)).all().length > 0
+  if (!isIntact(changesIntact(asOf)) || (names.includes("rows_pruned") && !isIntact(rowsIntact(asOf)))) {
+    throw removedMeanwhile()
+  }
+  const mentions = mentionsOf(sql)
+  const lists = Lists.all.filter(({ label }) => asOf.lists.some(({ list }) => list === label))
+  for (const list of lists) {
+    const found = asOf.lists.find((one) => one.list === list.label)
+    if (found !== undefined) addList(db, list, found, { seq: asOf.seq, hasColumn: mentions.hasColumn })
+  }
+  db.exec(`CREATE TEMP VIEW changes AS ${textOf(changesThen(asOf))}`)
+  const own = new Set(["changes", ...lists.map((list) => layoutOf(list).table)])
+  for (const name of names) {
+    if (own.has(name) || !mentions.hasTable(name.toLowerCase())) continue
+    db.exec(`CREATE TEMP VIEW ${quoted(name)} AS SELECT * FROM ${quoted(historyless + name)}`)
+  }
+  return db
+}
+
+const textOf = (statement: Statement): string =>
+  render(statement, {
+    dialect: "sqlite",
+    schema,
+    parameter: () => {
+      throw new Error("a view has no parameters")
+    }
+  }).text
+
+const addList = (
+  db: DatabaseSync,
+  list: Lists.AnyList,
+  listAsOf: ListAsOf,
+  { hasColumn, seq }: { readonly seq: number; readonly hasColumn: (name: string) => boolean }
+): void => {
+  const layout = layoutOf(list)
+  const columns = db.prepare(`SELECT name FROM pragma_table_info(?, ?)`).all(layout.table, schema)
+    .map(({ name }) => String(name))
+    .filter((name) => name === "row" || name === "id" || hasColumn(name))
+  const hasHash = columns.includes("hash")
+  const typed = layout.columns.flatMap(({ kind, name }, index) =>
+    name !== "id" && columns.includes(name) ? [{ index, name, type: sqlTypes[kind] }] : []
+  )
+  const stored = [...typed, ...hasHash ? [{ name: "hash", type: "TEXT" }] : []]
+  const later = `main.${laterTable(layout.table)}`
+  db.exec(
+    `CREATE TABLE ${later} ("row" INTEGER PRIMARY KEY, mark TEXT, text_seq INTEGER, sets_text INTEGER${
+      stored.map(({ name, type }) => `, ${quoted(name)} ${type}`).join("")
+    })`
+  )
+  const needsText = stored.length > 0
+  const changed = db.prepare(
+    `SELECT t."row", m.kind, l.text_seq, l.sets_text, ${needsText ? "x.before" : "NULL"}
+    FROM (${textOf(laterChanges(list, seq))}) AS l JOIN ${schema}.${layout.table} AS t ON t.id = l.id
+    LEFT JOIN ${schema}.changes AS m ON m.seq = l.mark_seq ${
+      needsText ? `LEFT JOIN ${schema}.changes AS x ON x.seq = l.text_seq` : ""
+    }`
+  )
+  changed.setReturnArrays(true)
+  const insert = db.prepare(`INSERT INTO ${later} VALUES (?, ?, ?, ?${", ?".repeat(stored.length)})`)
+  for (const found of rowsOf(changed, [])) {
+    const [row, mark, textSeq, setsText, before] = found as unknown as LaterRow // by setReturnArrays
+    const cells = before === null ? [] : cellsOf(layout, recordIn(layout, before), []).cells
+    insert.run(
+      row,
+      mark,
+      textSeq,
+      setsText,
+      ...typed.map(({ index }) => cells[index] ?? null),
+      ...hasHash ? [before === null ? null : contentHash(before)] : []
+    )
+  }
+  const types = new Map(stored.map(({ name, type }) => [name, type]))
+  const rows = rowsThen(list, listAsOf, {
+    seq,
+    columns,
+    later,
+    valueThen: (name) => {
+      if (name === "raw") return { type: "TEXT", value: textThen }
+      const type = types.get(name)
+      return type === undefined ? undefined : { type, value: raw(`c.${quoted(name)}`) }
+    }
+  })
+  db.exec(`CREATE TEMP VIEW ${layout.table} AS ${textOf(rows)}`)
+}
+
+type LaterRow = readonly [
+  row: number,
+  mark: string | null,
+  textSeq: number | null,
+  setsText: number,
+  before: string | null
+]
