@@ -3,6 +3,7 @@ import { median, meetsTarget, percentile95, render } from "../src/harness/Report
 import { measureCli } from "../src/measures/cli.ts"
 import { measureCore } from "../src/measures/core.ts"
 import { measureExport } from "../src/measures/export.ts"
+import { measureHistory } from "../src/measures/history.ts"
 import { measureReconcile } from "../src/measures/reconcile.ts"
 import { measureSandbox } from "../src/measures/sandbox.ts"
 import { measureWorker } from "../src/measures/worker.ts"
@@ -32,6 +33,11 @@ describe("the benchmark", { timeout }, () => {
   it("exports into every destination, and resumes an export that was killed", async () => {
     const figures = await measureExport({ records: 500, long: 1000, rounds: 1 }, () => {})
     assert.isTrue(figures.every(({ value }) => Number.isFinite(value) && value >= 0), render(figures))
+  })
+
+  it("queries a copy as it was before later changes, with the answers of that time", async () => {
+    const figures = await measureHistory({ records: 500, rounds: 1 }, () => {})
+    assert.isTrue(figures.every(({ value }) => Number.isFinite(value) && value > 0), render(figures))
   })
 
   it("runs a worker over many sources", async () => {

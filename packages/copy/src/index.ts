@@ -31,6 +31,7 @@ export {
   type Comparison,
   findInApi,
   findInCopy,
+  findInCopyAt,
   type Found,
   type Includes,
   type Match,
@@ -44,7 +45,8 @@ export {
   type NamedPoint,
   pointAt,
   type PointError,
-  type PointInTime
+  type PointInTime,
+  type ReachedPoint
 } from "./ask/PointInTime.ts"
 export { query, queryAt, type ResultAt } from "./ask/Query.ts"
 export * as Questions from "./ask/Questions.ts"
@@ -119,6 +121,7 @@ export {
   hasPseudonyms,
   keyCheckIn,
   nameOf as ruleNameOf,
+  omittedIn,
   ruleWords
 } from "./rule/StoredRule.ts"
 export type { Criterion } from "./rule/Suppression.ts"

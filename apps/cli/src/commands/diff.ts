@@ -21,11 +21,11 @@ import {
   print,
   printOrEnd,
   requireOutput,
-  usage,
-  wholeNumber
+  usage
 } from "@payments/program"
 import { Effect, Exit, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
+import { pointIn, pointMetavar, pointProblems, pointWords } from "../listing/PointFlag.ts"
 import { type ComparedList, type DiffFormatter, makeDiffFormatter } from "../output/DiffOutput.ts"
 import { lookOf, rowFormatFlag } from "../output/Rows.ts"
 import { logWrapped } from "../output/Wrapped.ts"
@@ -43,8 +43,10 @@ export const diffCommand = Command.make(
       )
     ),
     at: Flag.String("at").pipe(
-      Flag.withMetavar("SEQ"),
-      Flag.withDescription("compare one destination as it was after this change with now, or with a second --at"),
+      Flag.withMetavar(pointMetavar),
+      Flag.withDescription(
+        `compare one destination as it was then with now, or with a second --at: ${pointWords}`
+      ),
       Flag.atLeast(0)
     ),
     resource: resourceFlag,
@@ -53,10 +55,7 @@ export const diffCommand = Command.make(
   Effect.fnUntraced(
     function*({ at, destinations, format: wanted, resource }) {
       const { points, sides } = yield* checkAll({
-        points: Effect.forEach(at, (text) =>
-          Effect.fromNullishOr(wholeNumber(0).parse(text)).pipe(
-            Effect.mapError(() => usage(`Invalid value for --at. Expected: ${wholeNumber(0).expected}`))
-          )),
+        points: Effect.forEach(at, pointIn),
         sides: sidesOf(destinations, at.length)
       })
       const lists = resource.length > 0 ? resource : Lists.all
@@ -72,9 +71,9 @@ export const diffCommand = Command.make(
       // Points are of one destination.
       const { generation } = yield* first.changeRange
       yield* print(
-        formatter.head({ destination: a.location, at: from, generation }, {
+        formatter.head({ destination: a.location, at: a.at, generation }, {
           destination: b.location,
-          at: to,
+          at: b.at,
           generation
         })
       )
@@ -85,16 +84,7 @@ export const diffCommand = Command.make(
       yield* compare(a, b, yield* comparedLists(a, b, lists), formatter)
     },
     Effect.scoped,
-    Effect.catchTags({
-      BeyondLastChange: ({ message }) => usage(message),
-      ChangesBeginLater: ({ message }) => new CommandExit({ exitCode: ExitCode.incomplete, problem: message }),
-      MissingRowsRemoved: ({ message }) => new CommandExit({ exitCode: ExitCode.incomplete, problem: message }),
-      ChangesRemoved: ({ message, through }) =>
-        new CommandExit({
-          exitCode: ExitCode.incomplete,
-          problem: `${message} The first point that can be compared is ${through}.`
-        })
-    })
+    Effect.catchTags(pointProblems)
   )
 ).pipe(
   Command.withDescription("Compare two destinations, or two points of one; exits with code 11 if they differ"),

@@ -4,14 +4,17 @@ import {
   Destination,
   findInApi,
   findInCopy,
+  findInCopyAt,
   type Found,
   freshnessOf,
   heldBackText,
   keyCheck,
   keyCheckIn,
   type Match,
+  type NamedPoint,
   printable,
   pseudonym as pseudonymOf,
+  type ReachedPoint,
   searchedFields
 } from "@payments/copy"
 import { Lists, membersOf, parseText, type PaymentsApi } from "@payments/core"
@@ -42,6 +45,7 @@ import { Effect, type FileSystem, type Layer, Stdio, Stream, type Terminal } fro
 import { Argument, Command } from "effect/cli"
 import { flagsText, type GivenFlags, givenFlags, isPrintable, nextText } from "../listing/ContinueCommand.ts"
 import { describe } from "../listing/ListingOutput.ts"
+import { logPoint, optionalPointIn, pointMetavar, pointProblems, pointWords } from "../listing/PointFlag.ts"
 import { type Column, lookOf, makeRowWriter, printRows, type RowFormat, rowFormatFlag } from "../output/Rows.ts"
 import { valueText } from "../output/ValueText.ts"
 import { logWrapped, wrapped } from "../output/Wrapped.ts"
@@ -56,6 +60,7 @@ const findFlags = {
   ),
   from: fromFlag,
   copy: switchFlag("copy", "search the destination of the source or PAYMENTS_TO, without a request"),
+  at: textFlag("at", pointMetavar, `in a copy: search the rows as they were then: ${pointWords}`),
   contains: switchFlag("contains", "in a copy: find fields that contain the text, in upper or lower case"),
   limit: textFlag("limit", "NUMBER", `show at most this many records of a list; default ${limits.default}`),
   format: rowFormatFlag
@@ -68,26 +73,33 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
     findFlags,
     Effect.fnUntraced(function*(input) {
       const isInCopy = input.copy || input.from !== undefined
-      const { limit, text } = yield* checkAll({
+      const { limit, point, text } = yield* checkAll({
         text: Effect.flatMap(
           valueText("TEXT", input.text),
           (value) => value === "" ? Effect.fail(usage("TEXT is empty.")) : Effect.succeed(value)
         ),
         limit: setting({ name: "limit", text: input.limit }, undefined, wholeNumber(1, limits.most)),
+        point: optionalPointIn(input.at),
         flags: input.contains && !isInCopy
           ? usage("--contains needs a copy: add --from or --copy. The service compares whole values only.")
+          : input.at !== undefined && !isInCopy
+          ? usage("--at needs a copy: add --from or --copy. The service has no history.")
           : Effect.void
       })
       const most = limit ?? limits.default
       const incomplete = new Map<string, string>()
+      let reached: ReachedPoint | undefined
       const found: Stream.Stream<
         Found,
         ProgramError,
         R | ChosenSource | FileSystem.FileSystem | Stdio.Stdio | Terminal.Terminal
       > = isInCopy
         ? Stream.unwrap(Effect.map(
-          searchCopy(text, { from: input.from, most, contains: input.contains, incomplete }),
-          Stream.fromIterable
+          searchCopy(text, { from: input.from, most, contains: input.contains, incomplete, point }),
+          ({ found: matches, reached: of }) => {
+            reached = of
+            return Stream.fromIterable(matches)
+          }
         ))
         : Stream.provide(findInApi(text, most), api)
       const results: Array<Found> = []
@@ -108,7 +120,8 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
         showsCommand,
         contains: input.contains
       })
-      for (const [list, why] of incomplete) yield* logWrapped(`${list}: ${why}.`)
+      if (reached === undefined) for (const [list, why] of incomplete) yield* logWrapped(`${list}: ${why}.`)
+      else yield* logPoint(reached)
       yield* checkAll(
         Object.fromEntries(
           results.flatMap(({ error, list }) => error === undefined ? [] : [[list.label, Effect.fail(error)] as const])
@@ -125,6 +138,10 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
     Command.withExamples([
       { command: "payments find ord-1001", description: "the records of all lists with this reference, customer, …" },
       {
+        command: "payments find ord-1001 --from sqlite:./payments.db --at 2024-05-31",
+        description: "the records in a copy as they were at the end of this day"
+      },
+      {
         command: "payments find @- --from sqlite:./payments.db --contains < name.txt",
         description: "the records in a copy with this text in any field"
       }
@@ -134,7 +151,8 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
 /** Searches a copy. Adds the lists that it has not as the service has them to `incomplete`, and why. */
 const searchCopy = Effect.fnUntraced(function*(
   text: string,
-  { contains, from, incomplete, most }: {
+  { contains, from, incomplete, most, point }: {
+    readonly point: NamedPoint | undefined
     readonly from: string | undefined
     readonly most: number
     readonly contains: boolean
@@ -144,10 +162,18 @@ const searchCopy = Effect.fnUntraced(function*(
   const destination = yield* fromDestination(from)
   const pseudonym = contains ? undefined : yield* pseudonymIn(destination, text)
   const comparison = contains ? "contains" : "equals"
-  const found = yield* findInCopy(destination, { text, limit: most, comparison, pseudonym })
+  const search = { text, limit: most, comparison, pseudonym } as const
+  if (point !== undefined) {
+    const { found, point: reached } = yield* findInCopyAt(destination, search, point)
+    for (const { list, readAt } of reached?.lists ?? []) {
+      if (readAt === undefined) incomplete.set(list.label, "no export is known that had read the whole list by then")
+    }
+    return { found, reached }
+  }
+  const found = yield* findInCopy(destination, search)
   for (const [list, why] of yield* incompleteLists(destination)) incomplete.set(list, why)
-  return found
-}, Effect.catchTag("QueryError", ({ problem }) => Effect.fail(usage(problem))))
+  return { found, reached: undefined }
+}, Effect.catchTags({ QueryError: ({ problem }) => usage(problem), ...pointProblems }))
 
 /**
  * Returns the pseudonym of the text, if the destination has pseudonyms of the source's key. Without that key, says that the text
@@ -241,7 +267,7 @@ const cutLists = (results: ReadonlyArray<Found>): ReadonlyArray<string> =>
 
 const isCut = (results: ReadonlyArray<Found>): boolean => cutLists(results).length > 0
 
-const repeated = ["source", "config", "from", "copy", "contains", "format"] as const
+const repeated = ["source", "config", "from", "copy", "at", "contains", "format"] as const
 
 /** Returns the command that shows more. The text may be personal: the command repeats it only if `showsText` is true. */
 const nextOf = (

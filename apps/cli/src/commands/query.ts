@@ -6,9 +6,13 @@ import {
   type FieldCondition,
   freshnessOf,
   heldBackText,
+  type NamedPoint,
   nearest,
   query,
+  queryAt,
+  type QueryResult,
   Questions,
+  type ResultAt,
   suggestion,
   tables,
   unknownName
@@ -29,6 +33,15 @@ import { Effect, Option, Stream, String } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { type ChartOutputs, checkFiles, writeChart } from "../charts/ChartOutput.ts"
 import { listsIn } from "../listing/ListsInStatement.ts"
+import { logOmitted, omittedColumns } from "../listing/OmittedFields.ts"
+import {
+  logPoint,
+  optionalPointIn,
+  pointMetavar,
+  pointNotes,
+  pointProblems,
+  pointWords
+} from "../listing/PointFlag.ts"
 import { conditionsOf } from "../listing/Selection.ts"
 import { conditionSyntax } from "../listing/Where.ts"
 import {
@@ -58,6 +71,7 @@ export const queryCommand = Command.make(
       Argument.map(Option.getOrUndefined)
     ),
     from: fromFlag,
+    at: textFlag("at", pointMetavar, `read the rows as they were then: ${pointWords}`),
     month: textFlag("month", "YYYY-MM", "only records of this month; each question says by which date"),
     where: Flag.String("where").pipe(
       Flag.withMetavar("CONDITION"),
@@ -84,7 +98,8 @@ export const queryCommand = Command.make(
       if (given.questions) {
         return yield* printRows(questionColumns, Stream.make(Questions.questions), given.format, { empty: "" })
       }
-      const { destination, month, question, sql, top } = yield* checkAll({
+      const { destination, month, point, question, sql, top } = yield* checkAll({
+        point: optionalPointIn(given.at),
         question: questionOf(given.sql),
         sql: statementTextOf(given.sql),
         month: setting({ name: "month", text: given.month }, undefined, {
@@ -109,36 +124,49 @@ export const queryCommand = Command.make(
             } for questions. In a statement, write a condition such as WHERE, or LIMIT.`
           )
         }
-        yield* Effect.scoped(Effect.gen(function*() {
-          const result = yield* query(destination, sql)
+        const reached = yield* Effect.scoped(Effect.gen(function*() {
+          const result: Result = point === undefined
+            ? yield* query(destination, sql)
+            : yield* queryAt(destination, { sql }, point)
+          const of = result.point
           if (!isDrawn(given)) {
             const columns = columnsOfCells(result.columns.map((name) => headingOf(name)))
-            return yield* printRows(columns, result.rows, given.format, { empty: "No rows." })
+            yield* printRows(columns, result.rows, given.format, { empty: "No rows." })
+            return of
           }
           yield* writeChart(given, result, {
             title: "Query result",
             description: undefined,
             sql,
             chart: undefined,
-            notes: (yield* agesOf(destination, undefined)).map(ageText),
+            notes: of === undefined ? (yield* agesOf(destination, undefined)).map(ageText) : pointNotes(of),
             emptyMessage: "No rows.",
             totals: undefined
           })
+          return of
         }))
+        yield* logOmitted(destination, omittedColumns(listsIn(sql), (column) => new RegExp(`\\b${column}\\b`, "i").test(sql)))
+        if (reached !== undefined) return yield* logPoint(reached)
         // The rows are printed already, and a user who may read only some tables need not read the others.
         const ages = yield* Effect.orElseSucceed(agesOf(destination, undefined, listsIn(sql)), () => [])
         return yield* Effect.forEach(ages, (age) => age.heldBack === undefined ? Effect.void : logWrapped(ageText(age)))
       }
       const where = yield* conditionsOf(question.list, given.where, columnNamesOf(question.list))
-      const ages = yield* agesOf(destination, question)
-      yield* printAnswer(given, { destination, question, month, top, where, ages })
+      const ages = point === undefined ? yield* agesOf(destination, question) : []
+      const reached = yield* printAnswer(given, { destination, question, month, top, where, ages, point })
+      const asked = new Set([...question.by.map(({ field }) => field), ...where.map(({ path }) => path.names.join("."))])
+      yield* logOmitted(destination, omittedColumns([question.list], (column, field) => asked.has(field) || asked.has(column)))
+      if (reached !== undefined) yield* logPoint(reached)
       // The totals of a list that was never read to its end, or of which the last scan returned a part, must not look complete.
       for (const age of ages) {
         if (age.endedAt === undefined || age.heldBack !== undefined) yield* logWrapped(ageText(age))
       }
     },
     (effect, given) =>
-      Effect.catchTag(effect, "QueryError", ({ problem }) => usage(withSuggestion(problem, given.sql ?? "")))
+      Effect.catchTags(effect, {
+        QueryError: ({ problem }) => usage(withSuggestion(problem, given.sql ?? "")),
+        ...pointProblems
+      })
   )
 ).pipe(
   Command.withDescription(
@@ -166,6 +194,10 @@ export const queryCommand = Command.make(
       description: "exact sums of amounts"
     },
     {
+      command: "payments query invoices-by-status --at 2024-05-31 --from sqlite:./payments.db",
+      description: "the invoices by the status that they had at the end of this day"
+    },
+    {
       command: `payments query --from file:./payments --format csv "SELECT id, amount FROM payout_requests"`,
       description: "rows as CSV"
     }
@@ -178,6 +210,9 @@ interface Outputs extends ChartOutputs {
 
 const isDrawn = ({ chart, html, svg }: Outputs): boolean => chart || html !== undefined || svg !== undefined
 
+/** A result over the rows as they are, or as they were at a point. */
+type Result = QueryResult & Partial<ResultAt>
+
 interface Asked {
   readonly destination: Destination.StoredDestination
   readonly question: Questions.Question
@@ -185,39 +220,46 @@ interface Asked {
   readonly top: number | undefined
   readonly where: ReadonlyArray<FieldCondition>
   readonly ages: ReadonlyArray<ListAge>
+  /** The point of the rows; undefined for those of now. */
+  readonly point: NamedPoint | undefined
 }
 
 /** Prints the answer to a question. People also see the sums over all groups, so they get the first groups only. */
 const printAnswer = Effect.fnUntraced(function*(outputs: Outputs, asked: Asked) {
-  const { ages, destination, month, question, top, where } = asked
+  const { ages, destination, month, point, question, top, where } = asked
   const parameters = {
     month,
     where,
     // A chart over time stays in the order of time unless the largest are wanted.
     isLargestFirst: top === undefined ? undefined : true
   }
-  const result = yield* Questions.answer(destination, question, parameters)
+  const result: Result = point === undefined
+    ? yield* Questions.answer(destination, question, parameters)
+    : yield* Questions.answerAt(destination, question, parameters, point)
+  const reached = result.point
   const empty = noRowsMessage(asked)
   const { emptyTotal, withTotals } = yield* Effect.promise(() => import("../output/QuestionRows.ts"))
   const noGroup = emptyTotal(question, result.columns)
   if (isDrawn(outputs)) {
-    return yield* writeChart(outputs, result, {
+    yield* writeChart(outputs, result, {
       title: titleOf(asked),
       description: amountsNote,
       sql: Questions.withValues(
         yield* Questions.statementOf(Destination.operations(destination).dialect, question, parameters)
       ),
       chart: top === undefined ? question.chart : { ...question.chart, isOverTime: false },
-      notes: ages.map(ageText),
+      notes: reached === undefined ? ages.map(ageText) : pointNotes(reached),
       emptyMessage: empty,
       totals: { shown: top ?? Infinity, empty: noGroup }
     })
+    return reached
   }
   const { format, style } = yield* lookOf(outputs.format)
   const columns = columnsOfCells(result.columns.map((name) => headingOf(name, question)))
   if (format !== "table") {
     const rows = Stream.flattenIterable(result.rows).pipe(Stream.take(top ?? Infinity), Stream.chunks)
-    return yield* printRows(columns, rows, format, { empty })
+    yield* printRows(columns, rows, format, { empty })
+    return reached
   }
   const isShortened = top === undefined && style.onTerminal && !question.chart.isOverTime
   const shown = top ?? (isShortened ? defaultTop : Infinity)
@@ -227,6 +269,7 @@ const printAnswer = Effect.fnUntraced(function*(outputs: Outputs, asked: Asked) 
   if (isShortened && others.groups > 0) {
     yield* logWrapped(`These are the ${shown} largest groups. --top shows more, and --format csv all of them.`)
   }
+  return reached
 }, Effect.scoped)
 
 const noRowsMessage = ({ month, question: { status }, where }: Asked): string =>

@@ -15,10 +15,24 @@ export const sinceMs = (text: string, nowMs: number): number | undefined => {
   }
   const before = duration.parse(text)
   if (before !== undefined) return Math.max(0, nowMs - Duration.toMillis(before))
+  return momentMs(text)
+}
+
+/** Returns a day's start, or a time, in milliseconds since 1970; undefined for any other text. */
+export const momentMs = (text: string): number | undefined => {
   const match = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2}(?:\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})?)?$/.exec(text)
   if (match === null) return undefined
   const [, day = "", minutes = "00:00", seconds = ":00", zone = ""] = match
   if (!Days.isDay(day)) return undefined
   const moment = new Date(`${day}T${minutes}${seconds}${zone}`).getTime()
   return Number.isNaN(moment) ? undefined : moment
+}
+
+/** Returns the last millisecond of a day; undefined for any other text. */
+export const endOfDayMs = (text: string): number | undefined => {
+  if (!Days.isDay(text)) return undefined
+  const [year = 0, month = 1, day = 0] = text.split("-").map(Number)
+  const next = new Date(0, 0, 1)
+  next.setFullYear(year, month - 1, day + 1)
+  return next.getTime() - 1
 }

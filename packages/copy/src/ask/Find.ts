@@ -3,14 +3,16 @@
  * its own result, so that the failure of one list does not hide the others.
  */
 import { type ListOperation, Lists, PaymentsApi, type PaymentsError } from "@payments/core"
-import { Effect, Stream } from "effect"
+import { Effect, type Scope, Stream } from "effect"
 import * as Destination from "../destination/Destination.ts"
 import { type Column, storable, tableOf } from "../plan/Columns.ts"
 import type { SinkError } from "../port/Sink.ts"
-import type { QueryError } from "../statement/Statement.ts"
+import type { QueryError, QueryResult } from "../statement/Statement.ts"
 import { contains } from "./Conditions.ts"
 import { existingColumns } from "./ExistingColumns.ts"
-import { queryOpened } from "./Query.ts"
+import type { NamedPoint, PointError, ReachedPoint } from "./PointInTime.ts"
+import { queryAt, queryOpened } from "./Query.ts"
+import type { Statement } from "./Questions.ts"
 
 /** A record that has the text. */
 export interface Match {
@@ -149,8 +151,33 @@ export interface CopySearch extends Search {
  */
 export const findInCopy = (
   destination: Destination.StoredDestination,
-  { comparison = "equals", includes = everyField, limit, pseudonym, text }: CopySearch
+  search: CopySearch
 ): Effect.Effect<ReadonlyArray<Found>, SinkError | QueryError> =>
+  findWith(destination, search, ({ parameters, sql }) => queryOpened(destination, sql, parameters))
+
+/** Searches as {@link findInCopy} does, in the rows as they were at a point. */
+export const findInCopyAt = Effect.fnUntraced(function*(
+  destination: Destination.StoredDestination,
+  search: CopySearch,
+  named: NamedPoint
+): Effect.fn.Return<
+  { readonly found: ReadonlyArray<Found>; readonly point: ReachedPoint | undefined },
+  SinkError | QueryError | PointError
+> {
+  let point: ReachedPoint | undefined
+  const found = yield* findWith(
+    destination,
+    search,
+    (statement) => Effect.tap(queryAt(destination, statement, named), (result) => Effect.sync(() => point = result.point))
+  )
+  return { found, point }
+})
+
+const findWith = <E>(
+  destination: Destination.StoredDestination,
+  { comparison = "equals", includes = everyField, limit, pseudonym, text }: CopySearch,
+  run: (statement: Statement) => Effect.Effect<QueryResult, E, Scope.Scope>
+): Effect.Effect<ReadonlyArray<Found>, SinkError | QueryError | E> =>
   Effect.scoped(Effect.gen(function*() {
     const tables = yield* existingColumns(
       yield* Destination.reader(destination),
@@ -169,7 +196,7 @@ export const findInCopy = (
         CASE WHEN missing_since IS NULL THEN 'no' ELSE 'yes' END AS missing, raw FROM ${tableOf(list)}
         WHERE ${columns.map(condition).join(" OR ")} LIMIT ${limit + 1}) AS ${tableOf(list)}`
     })
-    const { rows } = yield* queryOpened(destination, selects.join("\nUNION ALL "), texts)
+    const { rows } = yield* run({ sql: selects.join("\nUNION ALL "), parameters: texts })
     const matches = new Map(tables.map(({ list }): readonly [string, Array<Match>] => [list.label, []]))
     yield* Stream.runForEach(Stream.flattenIterable(rows), (cells) =>
       Effect.sync(() => {

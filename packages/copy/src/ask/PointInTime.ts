@@ -72,6 +72,8 @@ export type NamedPoint = number | { readonly time: string }
 export interface ReachedPoint extends Point {
   /** The lists without the rows that were missing at the point and were removed later. Their texts are gone. */
   readonly incompleteLists: ReadonlyArray<Lists.AnyList>
+  /** The lists, with the end of the last complete export of each of them before the point, if it is known. */
+  readonly lists: ReadonlyArray<{ readonly list: Lists.AnyList; readonly readAt: string | undefined }>
 }
 
 /** Returns the point, if the changes reach back so far that the rows of these lists can be reconstructed. */
@@ -82,6 +84,7 @@ export const reachPoint = Effect.fnUntraced(function*(
 ): Effect.fn.Return<ReachedPoint, SinkError | PointError> {
   const point = typeof named === "number" ? yield* changeOf(snapshot, named) : yield* lastChangeAt(snapshot, named)
   const incompleteLists: Array<Lists.AnyList> = []
+  const reached: Array<ReachedPoint["lists"][number]> = []
   for (const list of lists) {
     if (!(yield* hasList(snapshot, list))) continue
     const { lastChange, lastMissingChange } = yield* snapshot.prunedRows(list)
@@ -90,10 +93,11 @@ export const reachPoint = Effect.fnUntraced(function*(
       return yield* new MissingRowsRemoved({ list: list.label, position: point, first })
     }
     if (point.seq < lastChange) incompleteLists.push(list)
-    const first = yield* snapshot.firstReachable(list, point)
+    const { first, readAt } = yield* snapshot.reach(list, point)
     if (first !== undefined) return yield* new ChangesBeginLater({ list: list.label, position: point, first })
+    reached.push({ list, readAt })
   }
-  return { ...point, incompleteLists }
+  return { ...point, incompleteLists, lists: reached }
 })
 
 const changeOf = Effect.fnUntraced(function*(

@@ -14,7 +14,8 @@ import type { SinkError } from "../port/Sink.ts"
 import type { Dialect } from "../statement/Dialect.ts"
 import { QueryError, type QueryResult } from "../statement/Statement.ts"
 import { type FieldCondition, sqlCondition } from "./Conditions.ts"
-import { query } from "./Query.ts"
+import type { NamedPoint, PointError } from "./PointInTime.ts"
+import { query, queryAt, type ResultAt } from "./Query.ts"
 
 /** A field by which a question groups records: its value, or the day or month at the beginning of a date. */
 export interface Group {
@@ -239,4 +240,16 @@ export const answer = (
   Effect.flatMap(
     statementOf(operations(destination).dialect, question, parameters),
     (statement) => query(destination, statement.sql, statement.parameters)
+  )
+
+/** Answers a question from a destination as it was at a point. */
+export const answerAt = (
+  destination: StoredDestination,
+  question: Question,
+  parameters: QuestionParameters,
+  point: NamedPoint
+): Effect.Effect<ResultAt, SinkError | QueryError | PointError, Scope.Scope> =>
+  Effect.flatMap(
+    statementOf(operations(destination).dialect, question, parameters),
+    (statement) => queryAt(destination, statement, point)
   )

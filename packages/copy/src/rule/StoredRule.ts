@@ -74,6 +74,10 @@ const changedFields = (rule: RuleSettings): StoredRule["documented"] => {
   return sorted([...changed])
 }
 
+/** Returns the documented fields that a stored rule leaves out, such as `customerDetails.name`. */
+export const omittedIn = (stored: string | undefined): ReadonlyArray<string> =>
+  Object.entries(parseStored(stored)?.documented ?? {}).flatMap(([field, action]) => action === "omit" ? [field] : [])
+
 /** Whether the rule needs a key. */
 export const hasPseudonyms = (rule: PersonalRule): boolean =>
   Object.values(changedFields(rule)).includes("pseudonymize")

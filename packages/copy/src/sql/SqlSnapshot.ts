@@ -9,6 +9,7 @@ import {
   dayLength,
   type GroupTotal,
   type Point,
+  type Reach,
   type Snapshot,
   type TotalColumns
 } from "../store/Snapshot.ts"
@@ -32,7 +33,7 @@ export const snapshotOver = (db: Sql, reader: Reader, contents: Snapshot["conten
       const totals: Array<GroupTotal> = []
       return Effect.as(forEachTotal(db, list, counted, (total) => totals.push(total)), totals)
     }),
-  firstReachable: (list, point) => firstReachable(db, list, point),
+  reach: (list, point) => reach(db, list, point),
   changeAt: Effect.fnUntraced(function*(moment) {
     const last = yield* rowOf(
       db,
@@ -53,21 +54,31 @@ export const snapshotOver = (db: Sql, reader: Reader, contents: Snapshot["conten
     )
 })
 
-const firstReachable = Effect.fnUntraced(function*(
+const reach = Effect.fnUntraced(function*(
   db: Sql,
   list: Lists.AnyList,
   { seq, time: moment }: Point
-): Effect.fn.Return<Point | undefined, SinkError> {
+): Effect.fn.Return<Reach, SinkError> {
   const scansOf = (condition: Statement) => sql`${schema}.scans WHERE list = ${list.label} AND ${condition}`
   // Exports write a change for each row that they write after a complete scan of the whole list.
   const isBefore = moment === undefined ? sql`last_change <= ${seq}` : sql`ended_at <= ${time(moment)}`
-  const whole = sql`SELECT scan FROM ${scansOf(isCompleteFullScan)} AND ${isBefore} LIMIT 1`
-  if ((yield* rowOf(db, whole)) !== undefined) return undefined
+  const whole = yield* rowOf(
+    db,
+    sql`SELECT ${readTime("ended_at")} FROM ${scansOf(isCompleteFullScan)} AND ${isBefore} ORDER BY scan DESC LIMIT 1`
+  )
+  if (whole !== undefined) return { readAt: readText(whole, "ended_at") }
+  const firstWhole = db.read(
+    sql`SELECT ${readTime("ended_at")}, last_change FROM ${
+      scansOf(isCompleteFullScan)
+    } AND last_change IS NOT NULL ORDER BY scan LIMIT 1`,
+    ([row]): Point | undefined =>
+      row === undefined ? undefined : { seq: readNumber(row, "last_change"), time: readText(row, "ended_at") }
+  )
   const next = moment ?? readOptional(
     yield* rowOf(db, sql`SELECT ${readTime("at")} FROM ${schema}.changes WHERE seq > ${seq} ORDER BY seq LIMIT 1`),
     "at"
   )
-  if (next === undefined) return undefined
+  if (next === undefined) return {}
   const isLater = raw(moment === undefined ? ">=" : ">")
   const isEarlier = raw(moment === undefined ? "<" : "<=")
   let last = ""
@@ -88,20 +99,16 @@ const firstReachable = Effect.fnUntraced(function*(
     }
   )
   if (last !== "") {
+    const first = yield* firstWhole
+    if (first !== undefined) return { first }
     const reachable = yield* rowOf(db, sql`SELECT max(seq) AS seq FROM ${schema}.changes WHERE at <= ${time(last)}`)
-    return { seq: readOptionalNumber(reachable, "seq") ?? 0, time: last }
+    return { first: { seq: readOptionalNumber(reachable, "seq") ?? 0, time: last } }
   }
-  if (moment === undefined) return undefined
+  if (moment === undefined) return {}
   const known = sql`SELECT 1 AS one FROM ${scansOf(sql`started_at <= ${time(moment)}`)}
     UNION ALL SELECT 1 FROM ${tableIn(list)} WHERE first_seen_at <= ${time(moment)} LIMIT 1`
-  if ((yield* rowOf(db, known)) !== undefined) return undefined
-  const first = yield* rowOf(
-    db,
-    sql`SELECT ${readTime("ended_at")}, last_change FROM ${scansOf(sql`ended_at IS NOT NULL`)} ORDER BY scan LIMIT 1`
-  )
-  return first === undefined
-    ? undefined
-    : { seq: readOptionalNumber(first, "last_change") ?? 0, time: readText(first, "ended_at") }
+  if ((yield* rowOf(db, known)) !== undefined) return {}
+  return { first: yield* firstWhole }
 })
 
 /** Returns the state, at change `at`, of the rows that later changes concern. */

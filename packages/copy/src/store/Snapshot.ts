@@ -64,6 +64,13 @@ export interface Point {
   readonly time?: string | undefined
 }
 
+export interface Reach {
+  /** The first point that can be reconstructed, if this one cannot. */
+  readonly first?: Point | undefined
+  /** The end of the last complete scan of the whole list before the point, if it is known. */
+  readonly readAt?: string | undefined
+}
+
 export interface Snapshot extends Reader {
   /** Whether reading texts is as fast as reading hashes. */
   readonly hasFastTexts: boolean
@@ -95,11 +102,10 @@ export interface Snapshot extends Reader {
   /** Returns the counts and sums of the rows. A day and status may occur several times. */
   readonly totals: (list: Lists.AnyList, columns: TotalColumns) => Effect.Effect<ReadonlyArray<GroupTotal>, SinkError>
   /**
-   * Returns undefined if the rows at a point can be reconstructed: every row that was written later has a change for it,
-   * and the list was read before. Otherwise returns the first such point. The first load of a list writes rows without
-   * changes.
+   * Returns whether the rows at a point can be reconstructed: whether every row that was written later has a change for
+   * it, and the list was read before. The first load of a list writes rows without changes.
    */
-  readonly firstReachable: (list: Lists.AnyList, point: Point) => Effect.Effect<Point | undefined, SinkError>
+  readonly reach: (list: Lists.AnyList, point: Point) => Effect.Effect<Reach, SinkError>
   /**
    * Returns the number of the last change at a time (ISO 8601 in UTC) or before it, or 0. If that change was removed,
    * returns from when on the destination has changes.

@@ -1,0 +1,79 @@
+/**
+ * `--at`: a point of a copy's history, and what is said about it. A day stands for its end. As in `--since`, a day or a
+ * time without a zone is in the time zone of this machine (`TZ`). What is printed is UTC.
+ */
+import {
+  type BeyondLastChange,
+  type ChangesBeginLater,
+  type ChangesRemoved,
+  type HistoryRemoved,
+  type MissingRowsRemoved,
+  type NamedPoint,
+  type ReachedPoint
+} from "@payments/copy"
+import { CommandExit, ExitCode, type SettingParser, usage, wholeNumber } from "@payments/program"
+import { DateTime, Effect } from "effect"
+import { logWrapped } from "../output/Wrapped.ts"
+import { endOfDayMs, momentMs } from "./Since.ts"
+
+export const pointMetavar = "SEQ|TIME|DAY"
+
+export const pointWords = "a change number, a time such as 2024-05-01T10:00Z, or the end of a day such as 2024-05-01"
+
+const parser: SettingParser<NamedPoint> = {
+  expected: `${pointWords}; another time zone is written as an offset such as +02:00`,
+  parse: (text) => {
+    const seq = wholeNumber(0).parse(text)
+    if (seq !== undefined) return seq
+    const ms = endOfDayMs(text) ?? momentMs(text)
+    return ms === undefined ? undefined : { time: new Date(ms).toISOString() }
+  }
+}
+
+/** Returns the point that a text names. A time that has not come yet is refused. */
+export const pointIn = Effect.fnUntraced(function*(text: string): Effect.fn.Return<NamedPoint, CommandExit> {
+  const point = parser.parse(text)
+  if (point === undefined) return yield* usage(`Invalid value for --at. Expected: ${parser.expected}`)
+  if (typeof point === "number") return point
+  const now = DateTime.formatIso(yield* DateTime.now)
+  if (point.time <= now) return point
+  return yield* usage(
+    endOfDayMs(text) === undefined
+      ? `--at: ${point.time} is in the future.`
+      : `--at: the day ${text} has not ended yet: it ends at ${point.time}. Name a time, or leave --at out.`
+  )
+})
+
+/** Returns the point of an optional flag. */
+export const optionalPointIn = (text: string | undefined): Effect.Effect<NamedPoint | undefined, CommandExit> =>
+  text === undefined ? Effect.succeed(undefined) : pointIn(text)
+
+/** Says why the rows at a point cannot be read. */
+export const pointProblems = {
+  BeyondLastChange: ({ message }: BeyondLastChange) => usage(message),
+  ChangesBeginLater: ({ message }: ChangesBeginLater) => incomplete(message),
+  MissingRowsRemoved: ({ message }: MissingRowsRemoved) => incomplete(message),
+  HistoryRemoved: ({ message }: HistoryRemoved) => incomplete(message),
+  ChangesRemoved: ({ message, through }: ChangesRemoved) =>
+    incomplete(`${message} The first point that can be reconstructed is change ${through}.`)
+}
+
+const incomplete = (problem: string) => new CommandExit({ exitCode: ExitCode.incomplete, problem })
+
+/** Says of which point an answer is, and what the copy knew of its lists. */
+export const pointNotes = ({ incompleteLists, lists, seq, time }: ReachedPoint): ReadonlyArray<string> => [
+  time === undefined ? `The rows are those after change ${seq}.` : `The rows are those of ${time} (after change ${seq}).`,
+  ...lists.length === 0 ? [] : [
+    `The last complete exports before then: ${
+      lists.map(({ list, readAt }) => `${list.label} ${readAt === undefined ? "unknown" : shortTime(readAt)}`).join(", ")
+    }.`
+  ],
+  ...incompleteLists.map((list) =>
+    `${list.label}: rows that were missing at the point, and were removed since, are left out.`
+  )
+]
+
+const shortTime = (time: string): string => `${time.slice(0, 16).replace("T", " ")} UTC`
+
+/** Prints {@link pointNotes} on stderr. */
+export const logPoint = (point: ReachedPoint) => Effect.forEach(pointNotes(point), logWrapped, { discard: true })
