@@ -23,7 +23,7 @@ const queries = {
   "settled-by-day": ["query", "settled-by-day"],
   "sums by status": ["query", "SELECT status, count(*), sum(amount) FROM invoices GROUP BY status ORDER BY status"],
   "find a customer": ["find", "no such customer"],
-  "hashes of all rows": ["query", "SELECT count(DISTINCT hash), max(changed_at) FROM invoices"]
+  "texts and times": ["query", "SELECT max(length(CAST(raw AS TEXT))), min(first_seen_at) FROM invoices"]
 } as const
 
 const payments = atRoot("bin/payments")

@@ -120,7 +120,7 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
         showsCommand,
         contains: input.contains
       })
-      if (reached === undefined) for (const [list, why] of incomplete) yield* logWrapped(`${list}: ${why}.`)
+      if (reached === undefined) { for (const [list, why] of incomplete) yield* logWrapped(`${list}: ${why}.`) }
       else yield* logPoint(reached)
       yield* checkAll(
         Object.fromEntries(

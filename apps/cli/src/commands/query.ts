@@ -34,14 +34,7 @@ import { Argument, Command, Flag } from "effect/cli"
 import { type ChartOutputs, checkFiles, writeChart } from "../charts/ChartOutput.ts"
 import { listsIn } from "../listing/ListsInStatement.ts"
 import { logOmitted, omittedColumns } from "../listing/OmittedFields.ts"
-import {
-  logPoint,
-  optionalPointIn,
-  pointMetavar,
-  pointNotes,
-  pointProblems,
-  pointWords
-} from "../listing/PointFlag.ts"
+import { logPoint, optionalPointIn, pointMetavar, pointNotes, pointProblems, pointWords } from "../listing/PointFlag.ts"
 import { conditionsOf } from "../listing/Selection.ts"
 import { conditionSyntax } from "../listing/Where.ts"
 import {
@@ -145,7 +138,10 @@ export const queryCommand = Command.make(
           })
           return of
         }))
-        yield* logOmitted(destination, omittedColumns(listsIn(sql), (column) => new RegExp(`\\b${column}\\b`, "i").test(sql)))
+        yield* logOmitted(
+          destination,
+          omittedColumns(listsIn(sql), (column) => new RegExp(`\\b${column}\\b`, "i").test(sql))
+        )
         if (reached !== undefined) return yield* logPoint(reached)
         // The rows are printed already, and a user who may read only some tables need not read the others.
         const ages = yield* Effect.orElseSucceed(agesOf(destination, undefined, listsIn(sql)), () => [])
@@ -154,8 +150,14 @@ export const queryCommand = Command.make(
       const where = yield* conditionsOf(question.list, given.where, columnNamesOf(question.list))
       const ages = point === undefined ? yield* agesOf(destination, question) : []
       const reached = yield* printAnswer(given, { destination, question, month, top, where, ages, point })
-      const asked = new Set([...question.by.map(({ field }) => field), ...where.map(({ path }) => path.names.join("."))])
-      yield* logOmitted(destination, omittedColumns([question.list], (column, field) => asked.has(field) || asked.has(column)))
+      const asked = new Set([
+        ...question.by.map(({ field }) => field),
+        ...where.map(({ path }) => path.names.join("."))
+      ])
+      yield* logOmitted(
+        destination,
+        omittedColumns([question.list], (column, field) => asked.has(field) || asked.has(column))
+      )
       if (reached !== undefined) yield* logPoint(reached)
       // The totals of a list that was never read to its end, or of which the last scan returned a part, must not look complete.
       for (const age of ages) {

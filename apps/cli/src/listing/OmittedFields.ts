@@ -9,7 +9,8 @@ import { logWrapped } from "../output/Wrapped.ts"
 type IsAsked = (column: string, field: string) => boolean
 
 /** Returns the columns of lists that are asked for, if a copy leaves their fields out. */
-export const omittedColumns = (lists: ReadonlyArray<Lists.AnyList>, isAsked: IsAsked) => (
+export const omittedColumns = (lists: ReadonlyArray<Lists.AnyList>, isAsked: IsAsked) =>
+(
   rule: string | undefined
 ): ReadonlyArray<string> => {
   const names = new Set(
@@ -31,7 +32,9 @@ export const logOmitted = Effect.fnUntraced(function*(
   const columns = columnsUnder(rule)
   if (columns.length > 0) {
     yield* logWrapped(
-      `The copy leaves ${allOf(columns)} out, by its rule for personal data: null there is not what the service returned.`
+      `The copy leaves ${
+        allOf(columns)
+      } out, by its rule for personal data: null there is not what the service returned.`
     )
   }
 })

@@ -62,18 +62,18 @@ const incomplete = (problem: string) => new CommandExit({ exitCode: ExitCode.inc
 
 /** Says of which point an answer is, and what the copy knew of its lists. */
 export const pointNotes = ({ incompleteLists, lists, seq, time }: ReachedPoint): ReadonlyArray<string> => [
-  time === undefined ? `The rows are those after change ${seq}.` : `The rows are those of ${time} (after change ${seq}).`,
+  time === undefined
+    ? `The rows are those after change ${seq}.`
+    : `The rows are those of ${time} (after change ${seq}).`,
   ...lists.length === 0 ? [] : [
     `The last complete exports before then: ${
-      lists.map(({ list, readAt }) => `${list.label} ${readAt === undefined ? "unknown" : shortTime(readAt)}`).join(", ")
+      lists.map(({ list, readAt = "unknown" }) => `${list.label} ${readAt}`).join(", ")
     }.`
   ],
   ...incompleteLists.map((list) =>
     `${list.label}: rows that were missing at the point, and were removed since, are left out.`
   )
 ]
-
-const shortTime = (time: string): string => `${time.slice(0, 16).replace("T", " ")} UTC`
 
 /** Prints {@link pointNotes} on stderr. */
 export const logPoint = (point: ReachedPoint) => Effect.forEach(pointNotes(point), logWrapped, { discard: true })

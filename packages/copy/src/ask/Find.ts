@@ -168,7 +168,8 @@ export const findInCopyAt = Effect.fnUntraced(function*(
   const found = yield* findWith(
     destination,
     search,
-    (statement) => Effect.tap(queryAt(destination, statement, named), (result) => Effect.sync(() => point = result.point))
+    (statement) =>
+      Effect.tap(queryAt(destination, statement, named), (result) => Effect.sync(() => point = result.point))
   )
   return { found, point }
 })

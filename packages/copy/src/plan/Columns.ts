@@ -139,8 +139,8 @@ export const amountsOf = ({ amounts }: Layout, record: unknown): ReadonlyArray<n
  */
 export const withoutRoundedAmounts = ({ amounts }: Layout, record: unknown, text: string): unknown => {
   if (typeof record !== "object" || record === null || Array.isArray(record)) return record
-  // Parsing does not round integers of up to 15 digits.
-  if (!/\d[.eE]|\d{16}/.test(text)) return record
+  // Parsing does not round integers of up to 15 digits. Other numbers, as members, are rare; times in strings are not.
+  if (!/:\s*-?(?:\d{16}|\d+[.eE][\d.eE+-]*\s*[,}])/.test(text)) return record
   const members = membersOf(text)
   const rounded = amounts.map(({ path: [field] }) => field).filter((field) => {
     const value = memberOf(record, field)

@@ -7,7 +7,16 @@ import { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { type Column, columnsOf, layoutOf } from "../plan/Columns.ts"
 import type { SinkError } from "../port/Sink.ts"
-import { changesIntact, changesThen, laterChanges, laterTable, rowsIntact, rowsThen, textThen } from "../sql/SqlAsOf.ts"
+import {
+  changesIntact,
+  changesThen,
+  laterChanges,
+  laterTable,
+  markOf,
+  rowsIntact,
+  rowsThen,
+  textThen
+} from "../sql/SqlAsOf.ts"
 import { columnTypes } from "../sql/SqlDialect.ts"
 import { join, quoted, raw, render, schema as schemaName, sql, type Statement } from "../sql/SqlStatement.ts"
 import { type AsOf, type ListAsOf, removedMeanwhile, withoutHistory } from "../statement/AsOf.ts"
@@ -109,10 +118,15 @@ const listThen = (
   const values = mentioned.map((column) => sql`, ${valueIn(column)} AS ${raw(quoted(column.name))}`)
   const texts = mentioned.length === 0
     ? raw("")
-    : sql`LEFT JOIN ${changesTable} AS x ON x.seq = l.text_seq LEFT JOIN LATERAL ${membersIn("x.before", mentioned)} ON true`
+    : sql`LEFT JOIN ${changesTable} AS x ON x.seq = l.text_seq LEFT JOIN LATERAL ${
+      membersIn("x.before", mentioned)
+    } ON true`
   return {
-    later: sql`SELECT l.id, l.text_seq, l.sets_text, m.kind AS mark${join(values, "")}
-      FROM (${laterChanges(list, seq)}) AS l LEFT JOIN ${changesTable} AS m ON m.seq = l.mark_seq ${texts}`,
+    later: sql`SELECT l.*${join(values, "")} FROM (
+        SELECT id, true AS is_later, min(seq * 4 + ${markOf}) % 4 AS mark,
+          min(seq) FILTER (WHERE before IS NOT NULL) AS text_seq
+        FROM ${laterChanges(list, seq)} GROUP BY id
+      ) AS l ${texts}`,
     rows: rowsThen(list, listAsOf, {
       seq,
       columns: columns.map(({ name }) => name),
@@ -211,7 +225,9 @@ export const requireIntact = Effect.fnUntraced(function*(
   const isIntact = (statement: Statement): Effect.Effect<boolean, SinkError | QueryError> =>
     Effect.map(run(textIn(schema)(statement)), ({ rows }: Result) => rows.length > 0)
   const { rows } = yield* run("SELECT to_regclass($1) IS NOT NULL AS there", [`${quoted(schema)}.rows_pruned`])
-  if (!(yield* isIntact(changesIntact(asOf))) || (rows[0]?.["there"] === true && !(yield* isIntact(rowsIntact(asOf))))) {
+  if (
+    !(yield* isIntact(changesIntact(asOf))) || (rows[0]?.["there"] === true && !(yield* isIntact(rowsIntact(asOf))))
+  ) {
     return yield* removedMeanwhile()
   }
 })

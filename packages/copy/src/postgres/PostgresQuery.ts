@@ -45,7 +45,10 @@ export const queryAsOf = Effect.fnUntraced(function*(
 ): Effect.fn.Return<QueryResult, SinkError | QueryError, Scope.Scope> {
   const { run, schema } = yield* open(url, sql, "readOnlySnapshot")
   const { empty, then } = yield* ctesOf(run, schema, sql, asOf)
-  const fields = yield* fieldsOf(run, { sql: `${empty} SELECT * FROM (${trimStatementEnd(sql)}\n) AS query`, parameters })
+  const fields = yield* fieldsOf(run, {
+    sql: `${empty} SELECT * FROM (${trimStatementEnd(sql)}\n) AS query`,
+    parameters
+  })
   yield* requireHistory(run)
   yield* requireIntact(run, schema, asOf)
   return yield* rowsOf(run, fields, { ctes: then, sql, parameters })

@@ -22,15 +22,20 @@ const setsText = sql`(kind IN ('insert', 'update') OR kind = 'returned' AND ${
   either("fields", "fields::text")
 } <> '[]')`
 
-/**
- * For each record with later changes: the number of the first one that says whether the row existed and was missing,
- * the number of the first one with the text before it, and whether any of them sets the text.
- */
+/** What the first later change says about a row, as a number. */
+const marks = { insert: 0, missing: 1, returned: 2, update: 3 } as const
+
+/** SQL for the mark of a change. An erasure or a rewrite says nothing. */
+export const markOf = raw(
+  `CASE WHEN scan <> 0 THEN CASE kind ${
+    Object.entries(marks).map(([kind, number]) => `WHEN '${kind}' THEN ${number}`).join(" ")
+  } END END`
+)
+
+/** The changes of a list after the point. */
 export const laterChanges = (list: Lists.AnyList, seq: number): Statement =>
   // The plus sign prevents SQLite from reading the index by list, because it would read the changes before too.
-  sql`SELECT id, min(CASE WHEN scan <> 0 THEN seq END) AS mark_seq,
-      min(CASE WHEN before IS NOT NULL THEN seq END) AS text_seq, max(CASE WHEN ${setsText} THEN 1 ELSE 0 END) AS sets_text
-    FROM ${schema}.changes WHERE seq > ${literal(seq)} AND ${either("+", "")}${ofList(list)} GROUP BY id`
+  sql`${schema}.changes AS l WHERE seq > ${literal(seq)} AND ${either("+", "")}${ofList(list)}`
 
 /** The text before the point of a row that has had another one. */
 export const textThen = sql`(SELECT before FROM ${schema}.changes AS b WHERE b.seq = c.text_seq)`
@@ -59,13 +64,18 @@ export const rowsThen = (
     if (name === "missing_since") {
       return asType(
         "TEXT",
-        sql`CASE WHEN c.mark IS NULL THEN ${column} WHEN c.mark = 'returned' THEN ${
+        sql`CASE WHEN c.mark IS NULL THEN ${column} WHEN c.mark = ${literal(marks.returned)} THEN ${
           lastTime(list, seq, raw("kind = 'missing' AND scan <> 0"))
         } END`
       )
     }
     if (name === "changed_at") {
-      return asType("TEXT", sql`CASE WHEN c.sets_text = 1 THEN ${lastTime(list, seq, setsText)} ELSE ${column} END`)
+      const isSetLater = sql`EXISTS (SELECT 1 FROM ${schema}.changes AS s WHERE s.${ofList(list)} AND s.id = t.id
+        AND s.seq > ${literal(seq)} AND ${setsText})`
+      return asType(
+        "TEXT",
+        sql`CASE WHEN c.is_later AND ${isSetLater} THEN ${lastTime(list, seq, setsText)} ELSE ${column} END`
+      )
     }
     const then = valueThen(name)
     return then === undefined
@@ -75,7 +85,7 @@ export const rowsThen = (
   const selected = join(columns.map((name) => sql`${expressionOf(name)} AS ${raw(quoted(name))}`))
   return sql`SELECT ${selected} FROM ${tableIn(list)} AS t
     LEFT JOIN ${raw(later)} AS c ON ${either(`c."row" = t."row"`, "c.id = t.id")}
-    WHERE c.mark IS ${either("NOT", "DISTINCT FROM")} 'insert' AND t."row" < ${literal(nextRow)}`
+    WHERE c.mark IS ${either("NOT", "DISTINCT FROM")} ${literal(marks.insert)} AND t."row" < ${literal(nextRow)}`
 }
 
 /** SQLite compares values by the type of the column, which an expression has only with CAST. */

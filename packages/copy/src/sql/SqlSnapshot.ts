@@ -42,10 +42,18 @@ export const snapshotOver = (db: Sql, reader: Reader, contents: Snapshot["conten
     if (last !== undefined) return { seq: readNumber(last, "seq") }
     const pruned = yield* rowOf(db, sql`SELECT seq, ${readTime("pruned_at")} FROM ${schema}.changes_pruned`)
     if (pruned === undefined) return { seq: 0 }
+    const seq = readNumber(pruned, "seq")
     const next = yield* rowOf(db, sql`SELECT ${readTime("at")} FROM ${schema}.changes ORDER BY seq LIMIT 1`)
-    // The time of the last removed change is not known. It was not after the next one, nor after the removal.
-    const removedBefore = next === undefined ? readText(pruned, "pruned_at") : readText(next, "at")
-    return moment < removedBefore ? { removedBefore } : { seq: readNumber(pruned, "seq") }
+    const scan = yield* rowOf(
+      db,
+      sql`SELECT ${readTime("ended_at")} FROM (
+        SELECT min(ended_at) AS ended_at FROM ${schema}.scans WHERE state = 'complete' AND last_change >= ${seq}
+      ) AS scans`
+    )
+    // The time of the last removed change is not known. It was not after these times.
+    const times = [readText(pruned, "pruned_at"), readOptional(next, "at"), readOptional(scan, "ended_at")]
+    const [removedBefore = ""] = times.filter((one) => one !== undefined).toSorted()
+    return moment < removedBefore ? { removedBefore } : { seq }
   }),
   timeOf: (seq) =>
     Effect.map(

@@ -8,11 +8,21 @@
  */
 import { Lists } from "@payments/core"
 import { realpathSync } from "node:fs"
-import { DatabaseSync } from "node:sqlite"
+import { DatabaseSync, type SQLInputValue } from "node:sqlite"
 import { pathToFileURL } from "node:url"
-import { cellsOf, layoutOf, recordIn } from "../plan/Columns.ts"
+import { layoutOf, recordIn, valueOf } from "../plan/Columns.ts"
 import { contentHash } from "../plan/Plan.ts"
-import { changesIntact, changesThen, laterChanges, laterTable, rowsIntact, rowsThen, textThen } from "../sql/SqlAsOf.ts"
+import { RowSet } from "../plan/RowSet.ts"
+import {
+  changesIntact,
+  changesThen,
+  laterChanges,
+  laterTable,
+  markOf,
+  rowsIntact,
+  rowsThen,
+  textThen
+} from "../sql/SqlAsOf.ts"
 import { quoted, raw, render, type Statement } from "../sql/SqlStatement.ts"
 import { type AsOf, type ListAsOf, removedMeanwhile } from "../statement/AsOf.ts"
 import { mentionsOf } from "../statement/Mentions.ts"
@@ -73,38 +83,50 @@ const addList = (
   const columns = db.prepare(`SELECT name FROM pragma_table_info(?, ?)`).all(layout.table, schema)
     .map(({ name }) => String(name))
     .filter((name) => name === "row" || name === "id" || hasColumn(name))
+  const typed = layout.columns.filter(({ name }) => name !== "id" && columns.includes(name))
   const hasHash = columns.includes("hash")
-  const typed = layout.columns.flatMap(({ kind, name }, index) =>
-    name !== "id" && columns.includes(name) ? [{ index, name, type: sqlTypes[kind] }] : []
-  )
-  const stored = [...typed, ...hasHash ? [{ name: "hash", type: "TEXT" }] : []]
+  const stored = [
+    ...typed.map(({ kind, name }) => ({ name, type: sqlTypes[kind] })),
+    ...hasHash ? [{ name: "hash", type: "TEXT" }] : []
+  ]
   const later = `main.${laterTable(layout.table)}`
   db.exec(
-    `CREATE TABLE ${later} ("row" INTEGER PRIMARY KEY, mark TEXT, text_seq INTEGER, sets_text INTEGER${
+    `CREATE TABLE ${later} ("row" INTEGER PRIMARY KEY, is_later INTEGER, mark INTEGER, text_seq INTEGER${
       stored.map(({ name, type }) => `, ${quoted(name)} ${type}`).join("")
     })`
   )
-  const needsText = stored.length > 0
-  const changed = db.prepare(
-    `SELECT t."row", m.kind, l.text_seq, l.sets_text, ${needsText ? "x.before" : "NULL"}
-    FROM (${textOf(laterChanges(list, seq))}) AS l JOIN ${schema}.${layout.table} AS t ON t.id = l.id
-    LEFT JOIN ${schema}.changes AS m ON m.seq = l.mark_seq ${
-      needsText ? `LEFT JOIN ${schema}.changes AS x ON x.seq = l.text_seq` : ""
+  const valuesIn = (text: string): ReadonlyArray<SQLInputValue> => {
+    const record = typed.length === 0 ? undefined : recordIn(layout, text)
+    return [...typed.map((column) => valueOf(column, record)), ...hasHash ? [contentHash(text)] : []]
+  }
+  const noValues = stored.map(() => null)
+  const insert = db.prepare(
+    `INSERT INTO ${later} VALUES (?, 1, ?, ?${", ?".repeat(stored.length)}) ON CONFLICT ("row") DO UPDATE SET
+      mark = coalesce(mark, excluded.mark), text_seq = coalesce(text_seq, excluded.text_seq)${
+      stored.map(({ name }) => {
+        const column = quoted(name)
+        return `, ${column} = CASE WHEN text_seq IS NULL THEN excluded.${column} ELSE ${column} END`
+      }).join("")
     }`
   )
-  changed.setReturnArrays(true)
-  const insert = db.prepare(`INSERT INTO ${later} VALUES (?, ?, ?, ?${", ?".repeat(stored.length)})`)
-  for (const found of rowsOf(changed, [])) {
-    const [row, mark, textSeq, setsText, before] = found as unknown as LaterRow // by setReturnArrays
-    const cells = before === null ? [] : cellsOf(layout, recordIn(layout, before), []).cells
-    insert.run(
-      row,
-      mark,
-      textSeq,
-      setsText,
-      ...typed.map(({ index }) => cells[index] ?? null),
-      ...hasHash ? [before === null ? null : contentHash(before)] : []
-    )
+  // Reads the changes once, in their order. CROSS JOIN prevents SQLite from reading all rows first.
+  const changes = db.prepare(
+    `SELECT t."row", l.mark, l.seq, l.before FROM (
+      SELECT id, seq, ${textOf(markOf)} AS mark, before FROM ${textOf(laterChanges(list, seq))}
+    ) AS l CROSS JOIN ${schema}.${layout.table} AS t WHERE t.id = l.id ORDER BY l.seq`
+  )
+  changes.setReturnArrays(true)
+  const [marked, withText] = [new RowSet(), new RowSet()]
+  let count = 0
+  for (const found of rowsOf(changes, [])) {
+    const [row, mark, textSeq, before] = found as unknown as LaterChange // by setReturnArrays
+    // The sets list what was added since the last call.
+    if (++count % rowsPerMark === 0) { for (const set of [marked, withText]) set.mark() }
+    const isFirstMark = mark !== null && marked.add(row)
+    const isFirstText = before !== null && withText.add(row)
+    if (isFirstMark || isFirstText) {
+      insert.run(row, isFirstMark ? mark : null, ...isFirstText ? [textSeq, ...valuesIn(before)] : [null, ...noValues])
+    }
   }
   const types = new Map(stored.map(({ name, type }) => [name, type]))
   const rows = rowsThen(list, listAsOf, {
@@ -120,10 +142,6 @@ const addList = (
   db.exec(`CREATE TEMP VIEW ${layout.table} AS ${textOf(rows)}`)
 }
 
-type LaterRow = readonly [
-  row: number,
-  mark: string | null,
-  textSeq: number | null,
-  setsText: number,
-  before: string | null
-]
+const rowsPerMark = 10_000
+
+type LaterChange = readonly [row: number, mark: number | null, seq: number, before: string | null]
