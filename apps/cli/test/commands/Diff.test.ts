@@ -122,7 +122,7 @@ invoices: 2 differ, 1 only in B (A has 3 records, B has 4)
         [[a], 2, "Name two destinations to compare"],
         [[a, a, "--at", "1"], 2, "--at compares points of one destination"],
         [[a, "--at", "1", "--at", "2", "--at", "3"], 2, "more than twice"],
-        [[a, "--at", "x"], 2, "Invalid value for --at. Expected: a whole number"],
+        [[a, "--at", "x"], 2, "Invalid value for --at. Expected: a change number, a time such as 2024-05-01T10:00Z"],
         [[a, "--at", "9"], 2, "there is no change 9 yet: the last one is 0."],
         [[a, "-"], 2, "stores nothing"],
         [[a, "postgres://u:p@127.0.0.1/d"], 2, "password"],

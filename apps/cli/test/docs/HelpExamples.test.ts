@@ -31,6 +31,9 @@ const otherwise: { readonly [example: string]: string } = {
   "payments changes ack reports 0 --back --from sqlite:./payments.db": "the stored position is change 0",
   "payments diff sqlite:./payments.db --at 120 --at 240 --resource invoices": "there is no change 120 yet",
   "payments diff sqlite:./payments.db postgres://127.0.0.1/payments": "postgres://127.0.0.1:5432/payments",
+  "payments query invoices-by-status --at 2024-05-31 --from sqlite:./payments.db":
+    "The first point that can be reconstructed",
+  "payments find ord-1001 --from sqlite:./payments.db --at 2024-05-31": "The first point that can be reconstructed",
   "payments sandbox --like facts.json": "facts.json has no certain facts",
   // The lists of this test have one page.
   "payments facts accept count --from sqlite:./payments.db --by operations": "Nothing was observed of count there",
