@@ -70,13 +70,13 @@ export const measureHistory = async (
     for (const [name, args] of Object.entries(queries)) {
       const measured = await inTurn({
         now: () => run([...args, "--from", copy], after),
-        then: () => run([...args, "--from", copy, "--at", "0"], after)
+        before: () => run([...args, "--from", copy, "--at", "0"], after)
       }, { rounds, log: (line) => log(`${database}: ${name}: ${line}`) })
       const ms = (runs: typeof measured.now) => runs.map((one) => one.ms)
       figures.push(
         figureOf(`${database}: ${name}, now`, ms(measured.now), { unit: "ms" }),
-        figureOf(`${database}: ${name}, as of before the changes`, ms(measured.then), { unit: "ms" }),
-        ratioOf(`${database}: ${name}, before ÷ now`, "ms", [measured.then, measured.now], { atMost: 3 })
+        figureOf(`${database}: ${name}, as of before the changes`, ms(measured.before), { unit: "ms" }),
+        ratioOf(`${database}: ${name}, before ÷ now`, "ms", [measured.before, measured.now], { atMost: 3 })
       )
     }
   }

@@ -73,19 +73,7 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
     findFlags,
     Effect.fnUntraced(function*(input) {
       const isInCopy = input.copy || input.from !== undefined
-      const { limit, point, text } = yield* checkAll({
-        text: Effect.flatMap(
-          valueText("TEXT", input.text),
-          (value) => value === "" ? Effect.fail(usage("TEXT is empty.")) : Effect.succeed(value)
-        ),
-        limit: setting({ name: "limit", text: input.limit }, undefined, wholeNumber(1, limits.most)),
-        point: optionalPointIn(input.at),
-        flags: input.contains && !isInCopy
-          ? usage("--contains needs a copy: add --from or --copy. The service compares whole values only.")
-          : input.at !== undefined && !isInCopy
-          ? usage("--at needs a copy: add --from or --copy. The service has no history.")
-          : Effect.void
-      })
+      const { limit, point, text } = yield* settingsIn(input, isInCopy)
       const most = limit ?? limits.default
       const incomplete = new Map<string, string>()
       let reached: ReachedPoint | undefined
@@ -147,6 +135,22 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
       }
     ])
   )
+
+/** Reads the settings from the flags. Fails if they exclude each other. */
+const settingsIn = (input: Command.Command.Config.Infer<typeof findFlags>, isInCopy: boolean) =>
+  checkAll({
+    text: Effect.flatMap(
+      valueText("TEXT", input.text),
+      (value) => value === "" ? Effect.fail(usage("TEXT is empty.")) : Effect.succeed(value)
+    ),
+    limit: setting({ name: "limit", text: input.limit }, undefined, wholeNumber(1, limits.most)),
+    point: optionalPointIn(input.at),
+    flags: input.contains && !isInCopy
+      ? usage("--contains needs a copy: add --from or --copy. The service compares whole values only.")
+      : input.at !== undefined && !isInCopy
+      ? usage("--at needs a copy: add --from or --copy. The service has no history.")
+      : Effect.void
+  })
 
 /** Searches a copy. Adds the lists that it has not as the service has them to `incomplete`, and why. */
 const searchCopy = Effect.fnUntraced(function*(

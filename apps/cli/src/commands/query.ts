@@ -33,7 +33,7 @@ import { Effect, Option, Stream, String } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { type ChartOutputs, checkFiles, writeChart } from "../charts/ChartOutput.ts"
 import { listsIn } from "../listing/ListsInStatement.ts"
-import { logOmitted, omittedColumns } from "../listing/OmittedFields.ts"
+import { logOmitted } from "../listing/OmittedFields.ts"
 import { logPoint, optionalPointIn, pointMetavar, pointNotes, pointProblems, pointWords } from "../listing/PointFlag.ts"
 import { conditionsOf } from "../listing/Selection.ts"
 import { conditionSyntax } from "../listing/Where.ts"
@@ -117,35 +117,7 @@ export const queryCommand = Command.make(
             } for questions. In a statement, write a condition such as WHERE, or LIMIT.`
           )
         }
-        const reached = yield* Effect.scoped(Effect.gen(function*() {
-          const result: Result = point === undefined
-            ? yield* query(destination, sql)
-            : yield* queryAt(destination, { sql }, point)
-          const of = result.point
-          if (!isDrawn(given)) {
-            const columns = columnsOfCells(result.columns.map((name) => headingOf(name)))
-            yield* printRows(columns, result.rows, given.format, { empty: "No rows." })
-            return of
-          }
-          yield* writeChart(given, result, {
-            title: "Query result",
-            description: undefined,
-            sql,
-            chart: undefined,
-            notes: of === undefined ? (yield* agesOf(destination, undefined)).map(ageText) : pointNotes(of),
-            emptyMessage: "No rows.",
-            totals: undefined
-          })
-          return of
-        }))
-        yield* logOmitted(
-          destination,
-          omittedColumns(listsIn(sql), (column) => new RegExp(`\\b${column}\\b`, "i").test(sql))
-        )
-        if (reached !== undefined) return yield* logPoint(reached)
-        // The rows are printed already, and a user who may read only some tables need not read the others.
-        const ages = yield* Effect.orElseSucceed(agesOf(destination, undefined, listsIn(sql)), () => [])
-        return yield* Effect.forEach(ages, (age) => age.heldBack === undefined ? Effect.void : logWrapped(ageText(age)))
+        return yield* printStatement(given, { destination, sql, point })
       }
       const where = yield* conditionsOf(question.list, given.where, columnNamesOf(question.list))
       const ages = point === undefined ? yield* agesOf(destination, question) : []
@@ -154,10 +126,7 @@ export const queryCommand = Command.make(
         ...question.by.map(({ field }) => field),
         ...where.map(({ path }) => path.names.join("."))
       ])
-      yield* logOmitted(
-        destination,
-        omittedColumns([question.list], (column, field) => asked.has(field) || asked.has(column))
-      )
+      yield* logOmitted(destination, [question.list], (column, field) => asked.has(field) || asked.has(column))
       if (reached !== undefined) yield* logPoint(reached)
       // The totals of a list that was never read to its end, or of which the last scan returned a part, must not look complete.
       for (const age of ages) {
@@ -205,6 +174,41 @@ export const queryCommand = Command.make(
     }
   ])
 )
+
+/** Prints the result of a statement, and what is to be said about its rows. */
+const printStatement = Effect.fnUntraced(function*(
+  outputs: Outputs,
+  { destination, point, sql }: Pick<Asked, "destination" | "point"> & { readonly sql: string }
+) {
+  const reached = yield* Effect.scoped(Effect.gen(function*() {
+    const result: Result = point === undefined
+      ? yield* query(destination, sql)
+      : yield* queryAt(destination, { sql }, point)
+    if (!isDrawn(outputs)) {
+      const columns = columnsOfCells(result.columns.map((name) => headingOf(name)))
+      yield* printRows(columns, result.rows, outputs.format, { empty: "No rows." })
+      return result.point
+    }
+    yield* writeChart(outputs, result, {
+      title: "Query result",
+      description: undefined,
+      sql,
+      chart: undefined,
+      notes: result.point === undefined
+        ? (yield* agesOf(destination, undefined)).map(ageText)
+        : pointNotes(result.point),
+      emptyMessage: "No rows.",
+      totals: undefined
+    })
+    return result.point
+  }))
+  const lists = listsIn(sql)
+  yield* logOmitted(destination, lists, (column) => new RegExp(`\\b${column}\\b`, "i").test(sql))
+  if (reached !== undefined) return yield* logPoint(reached)
+  // The rows are printed already, and a user who may read only some tables need not read the others.
+  const ages = yield* Effect.orElseSucceed(agesOf(destination, undefined, lists), () => [])
+  for (const age of ages) if (age.heldBack !== undefined) yield* logWrapped(ageText(age))
+})
 
 interface Outputs extends ChartOutputs {
   readonly format: RowFormat | undefined

@@ -1,6 +1,6 @@
 /** The fields that a copy leaves out, by its rule for personal data: they are no empty values of the service. */
 import { Destination, omittedIn, tables } from "@payments/copy"
-import { type Lists } from "@payments/core"
+import type { Lists } from "@payments/core"
 import { allOf } from "@payments/program"
 import { Effect, String } from "effect"
 import { logWrapped } from "../output/Wrapped.ts"
@@ -8,28 +8,23 @@ import { logWrapped } from "../output/Wrapped.ts"
 /** Whether a command asks for a column, which has the value of a field such as `customerDetails.name`. */
 type IsAsked = (column: string, field: string) => boolean
 
-/** Returns the columns of lists that are asked for, if a copy leaves their fields out. */
-export const omittedColumns = (lists: ReadonlyArray<Lists.AnyList>, isAsked: IsAsked) =>
-(
-  rule: string | undefined
-): ReadonlyArray<string> => {
+/** Says which of the columns of these lists that are asked for the copy leaves out. */
+export const logOmitted = Effect.fnUntraced(function*(
+  destination: Destination.StoredDestination,
+  lists: ReadonlyArray<Lists.AnyList>,
+  isAsked: IsAsked
+) {
+  const personal = Effect.scoped(Effect.flatMap(Destination.reader(destination), (reader) => reader.personal))
+  // The rows are printed already, and a user who may read only some tables need not read the others.
+  const rule = yield* Effect.orElseSucceed(Effect.map(personal, (state) => state.rule), () => undefined)
   const names = new Set(
     tables.filter(({ name }) => lists.some((list) => String.camelToSnake(list.name) === name))
       .flatMap(({ columns }) => columns.map((column) => column.name))
   )
-  return omittedIn(rule).flatMap((field) => {
+  const columns = omittedIn(rule).flatMap((field) => {
     const column = field.split(".").map(String.camelToSnake).join("_")
     return names.has(column) && isAsked(column, field) ? [column] : []
   })
-}
-
-/** Says which of the columns the copy leaves out. */
-export const logOmitted = Effect.fnUntraced(function*(
-  destination: Destination.StoredDestination,
-  columnsUnder: (rule: string | undefined) => ReadonlyArray<string>
-) {
-  const { rule } = yield* Effect.scoped(Effect.flatMap(Destination.reader(destination), ({ personal }) => personal))
-  const columns = columnsUnder(rule)
   if (columns.length > 0) {
     yield* logWrapped(
       `The copy leaves ${

@@ -33,7 +33,7 @@ export interface Ctes {
   /** Tables without rows, which have the columns of the real ones. */
   readonly empty: string
   /** The tables as they were. */
-  readonly then: string
+  readonly filled: string
 }
 
 interface TableColumn {
@@ -51,7 +51,7 @@ export const ctesOf = Effect.fnUntraced(function*(
   const lists = Lists.all.filter(({ label }) => asOf.lists.some(({ list }) => list === label))
   const textOf = textIn(schema)
   const empty: Array<string> = []
-  const then: Array<string> = []
+  const filled: Array<string> = []
   for (const table of [...lists.map((list) => layoutOf(list).table), "changes"]) {
     const columns = yield* columnsIn(run, `${quoted(schema)}.${table}`)
     // OFFSET prevents the planner from replacing columns by their constants.
@@ -63,16 +63,16 @@ export const ctesOf = Effect.fnUntraced(function*(
     const list = lists.find((one) => layoutOf(one).table === table)
     const listAsOf = asOf.lists.find((one) => one.list === list?.label)
     if (list === undefined || listAsOf === undefined) {
-      then.push(`changes AS NOT MATERIALIZED (${textOf(changesThen(asOf))})`)
+      filled.push(`changes AS NOT MATERIALIZED (${textOf(changesThen(asOf))})`)
       continue
     }
     const { later, rows } = listThen(list, listAsOf, { seq: asOf.seq, columns, hasColumn: mentionsOf(typed).hasColumn })
-    then.push(
+    filled.push(
       `${laterTable(table)} AS MATERIALIZED (${textOf(later)})`,
       `${table} AS NOT MATERIALIZED (${textOf(rows)})`
     )
   }
-  return { empty: `WITH ${empty.join(", ")}`, then: `WITH ${then.join(", ")}` }
+  return { empty: `WITH ${empty.join(", ")}`, filled: `WITH ${filled.join(", ")}` }
 })
 
 const textIn = (schema: string) => (statement: Statement): string =>
@@ -167,12 +167,12 @@ const membersIn = (text: string, columns: ReadonlyArray<Column>): Statement => {
 const storableText = (text: string): string => {
   const [high, low] = ["\\\\u[dD][89abAB][0-9a-fA-F]{2}", "\\\\u[dD][c-fC-F][0-9a-fA-F]{2}"]
   const escapes = `replace(${text}::text, '\\\\', '\\u005c')`
-  const replaced = [`\\\\u0000`, `${high}(?!${low})`, `(?<!${high})${low}`].reduce(
-    (sql, pattern) => `regexp_replace(${sql}, '${pattern}', '\\\\ufffd', 'g')`,
+  const stored = [`\\\\u0000`, `${high}(?!${low})`, `(?<!${high})${low}`].reduce(
+    (replaced, pattern) => `regexp_replace(${replaced}, '${pattern}', '\\\\ufffd', 'g')`,
     escapes
   )
   const isPlain = ["\\u0000", "\\ud", "\\uD"].map((part) => `strpos(${text}::text, '${part}') = 0`).join(" AND ")
-  return `CASE WHEN ${isPlain} THEN ${text} ELSE ${replaced}::json END`
+  return `CASE WHEN ${isPlain} THEN ${text} ELSE ${stored}::json END`
 }
 
 /** The greatest integer that a column has, as `cellsOf` of `plan/Columns.ts` computes it. */

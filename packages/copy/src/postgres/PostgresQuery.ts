@@ -44,14 +44,14 @@ export const queryAsOf = Effect.fnUntraced(function*(
   { asOf, parameters, sql }: Asked & { readonly asOf: AsOf }
 ): Effect.fn.Return<QueryResult, SinkError | QueryError, Scope.Scope> {
   const { run, schema } = yield* open(url, sql, "readOnlySnapshot")
-  const { empty, then } = yield* ctesOf(run, schema, sql, asOf)
+  const { empty, filled } = yield* ctesOf(run, schema, sql, asOf)
   const fields = yield* fieldsOf(run, {
     sql: `${empty} SELECT * FROM (${trimStatementEnd(sql)}\n) AS query`,
     parameters
   })
   yield* requireHistory(run)
   yield* requireIntact(run, schema, asOf)
-  return yield* rowsOf(run, fields, { ctes: then, sql, parameters })
+  return yield* rowsOf(run, fields, { ctes: filled, sql, parameters })
 })
 
 const open = Effect.fnUntraced(function*(

@@ -367,11 +367,14 @@ describe.each(["sqlite", "postgres"] as const)("a query as of a point: %s", (kin
         else {
           const removed = yield* failureOf(answerAt(destination, statement, point.at))
           assert.deepInclude(removed, { _tag: "ChangesRemoved", through: pruned })
-          const history = yield* failureOf(answerAt(destination, statement, { time: point.time }))
-          assert.strictEqual(history?._tag, "HistoryRemoved")
+          const unreachable = yield* failureOf(answerAt(destination, statement, { time: point.time }))
+          assert.strictEqual(unreachable?._tag, "HistoryRemoved")
           // What the message says can be read.
-          if (history?._tag === "HistoryRemoved") {
-            assert.strictEqual(yield* failureOf(answerAt(destination, statement, { time: history.since })), undefined)
+          if (unreachable?._tag === "HistoryRemoved") {
+            assert.strictEqual(
+              yield* failureOf(answerAt(destination, statement, { time: unreachable.since })),
+              undefined
+            )
           }
         }
       }
