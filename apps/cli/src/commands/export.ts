@@ -46,9 +46,11 @@ import {
   withNext
 } from "@payments/program"
 import { buildWithProvenNames, type Source, warnOfCursorLife } from "@payments/program/sources"
-import { Context, DateTime, Effect, type FileSystem, type Layer, Result, Stdio } from "effect"
+import { Context, DateTime, Effect, type FileSystem, type Layer, Result, Stdio, String } from "effect"
 import { Argument, Command } from "effect/cli"
 import { flagsText, type GivenFlags, givenFlags } from "../listing/ContinueCommand.ts"
+import { printCopied } from "../listing/CopiedRecords.ts"
+import { pointMetavar, pointWords } from "../listing/PointFlag.ts"
 import { printJson, type ResultFormat, resultFormatFlag } from "../output/ResultOutput.ts"
 import { problemsOf, summarize } from "../output/Summary.ts"
 import { logFailures, makeProgress } from "../progress/Progress.ts"
@@ -69,6 +71,12 @@ const exportFlags = {
     Argument.withDescription(`${listChoices.map(([label]) => label).join(", ")}; default: all lists`)
   ),
   to: toFlag(", or - for the records of one list on stdout"),
+  from: textFlag(
+    "from",
+    "DESTINATION",
+    "with --to -: print the records of this copy, which an export wrote, without a request"
+  ),
+  at: textFlag("at", pointMetavar, `with --from: the records as they were then: ${pointWords}`),
   settlementDates: textFlag(
     "settlement-dates",
     "FROM..TO",
@@ -103,6 +111,8 @@ export const exportCommand = <R>(
     "export",
     exportFlags,
     Effect.fnUntraced(function*(input) {
+      if (input.from !== undefined) return yield* printCopied({ ...input, from: input.from, others: othersIn(input) })
+      if (input.at !== undefined) return yield* usage("--at needs --from COPY. The service has no history.")
       // `checkAll` reports the error of the source, which the service needs too.
       const source = yield* Effect.orElseSucceed((yield* ChosenSource).forService, () => undefined)
       const sourceName = source?.name ?? "default"
@@ -153,12 +163,22 @@ export const exportCommand = <R>(
       { command: "payments export invoices --to 'file:./invoices?format=parquet'", description: "one list, as a file" },
       { command: "payments export invoices --to - | gzip > invoices.ndjson.gz", description: "one list, to stdout" },
       {
+        command: "payments export invoices --from sqlite:./payments.db --at 2024-05-31 --to - > invoices.ndjson",
+        description: "the invoices of a copy as they were at the end of this day"
+      },
+      {
         command:
           "payments export invoices --to sqlite:./payments.db --settlement-dates 2024-05-01..2024-05-31 --concurrency 8",
         description: "the invoices settled in May, eight days at a time"
       }
     ])
   )
+
+/** Returns the given flags that only an export from the service has. */
+const othersIn = ({ at: _at, format, from: _from, lists: _lists, to: _to, ...others }: Given): ReadonlyArray<string> =>
+  Object.entries({ ...others, format: format === "json" ? format : undefined })
+    .filter(([, value]) => value !== undefined && value !== false)
+    .map(([name]) => `--${String.camelToSnake(name).replaceAll("_", "-")}`)
 
 /** Builds the client. What is wrong with its source and destination is reported for them. */
 const serviceFor = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>, { to }: Given) =>

@@ -84,6 +84,32 @@ describe.each(kinds)("--at: %s", (kind) => {
       assert.include(page.err, "after change 0")
     }).pipe(Effect.scoped))
 
+  it.live("prints the exact texts of the records of a copy, as they are and as they were", () =>
+    Effect.gen(function*() {
+      const { between, run, to } = yield* copied(kind)
+      const print = ["export", "invoices", "--to", "-"]
+      const now = yield* run(...print)
+      assert.deepInclude(now, { code: 0, out: [...tuesday, ""].join("\n"), err: "invoices: 3 records " })
+      const then = yield* run(...print, "--at", between)
+      assert.deepInclude(then, { code: 0, out: [...monday, ""].join("\n") })
+      assert.include(then.err, `invoices: 2 records The rows are those of ${between}`)
+      const refused = [
+        [["export", "--to", "-"], "name one list"],
+        [["export", "invoices", "--to", to], "give --to -"],
+        [[...print, "--rebind", "--missing-limit", "1"], "--rebind and --missing-limit"],
+        [[...print, "--at", "tomorrow"], "Invalid value for --at"],
+        [[...print, "--at", "99"], "there is no change 99 yet"]
+      ] as const
+      for (const [args, problem] of refused) {
+        const found = yield* run(...args)
+        assert.deepStrictEqual([found.code, found.out], [2, ""], found.err)
+        assert.include(found.err, problem)
+      }
+      const alone = yield* payments([...print, "--at", "0"])
+      assert.deepStrictEqual([alone.code, alone.stdout], [2, ""])
+      assert.include(alone.stderr, "--at needs --from COPY")
+    }).pipe(Effect.scoped))
+
   it.live("refuses what is no point, the future, and tables without a history", () =>
     Effect.gen(function*() {
       const { run } = yield* copied(kind)

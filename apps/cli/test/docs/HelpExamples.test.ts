@@ -33,6 +33,8 @@ const otherwise: { readonly [example: string]: string } = {
   "payments diff sqlite:./payments.db postgres://127.0.0.1/payments": "postgres://127.0.0.1:5432/payments",
   "payments query invoices-by-status --at 2024-05-31 --from sqlite:./payments.db":
     "The first point that can be reconstructed",
+  "payments export invoices --from sqlite:./payments.db --at 2024-05-31 --to - > invoices.ndjson":
+    "The first point that can be reconstructed",
   "payments find ord-1001 --from sqlite:./payments.db --at 2024-05-31": "The first point that can be reconstructed",
   "payments sandbox --like facts.json": "facts.json has no certain facts",
   // The lists of this test have one page.
