@@ -21,6 +21,9 @@ const numbers: ReadonlySet<number> = new Set([int2, int4, int8, float4, float8, 
 /** Limits of one FETCH. Long rows are fetched in smaller numbers. */
 const fetchLimit = { rows: 500, characters: 1_000_000 }
 
+/** The memory of a join. It fits the values of a hundred thousand changed rows. */
+const joinBytes = 64 * 1024 * 1024
+
 interface Asked {
   readonly sql: string
   readonly parameters: ReadonlyArray<string>
@@ -44,6 +47,12 @@ export const queryAsOf = Effect.fnUntraced(function*(
   { asOf, parameters, sql }: Asked & { readonly asOf: AsOf }
 ): Effect.fn.Return<QueryResult, SinkError | QueryError, Scope.Scope> {
   const { run, schema } = yield* open(url, sql, "readOnlySnapshot")
+  // With less memory, the server would write all rows to its disk to join them with the changed ones.
+  yield* run(
+    `SELECT set_config('work_mem', greatest(pg_size_bytes(current_setting('work_mem')), ${joinBytes}) / 1024 || 'kB', true)`
+  )
+  // Otherwise the server expects that only the first rows are fetched.
+  yield* run("SET LOCAL cursor_tuple_fraction TO 1")
   const { empty, filled } = yield* ctesOf(run, schema, sql, asOf)
   const fields = yield* fieldsOf(run, {
     sql: `${empty} SELECT * FROM (${trimStatementEnd(sql)}\n) AS query`,
