@@ -1,6 +1,6 @@
 /** Measures queries of a copy as it was before many changes, next to the same queries of the copy as it is. */
 import type { SandboxOptions } from "@payments/sandbox"
-import { spawn } from "node:child_process"
+import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
 import { join } from "node:path"
 import { startDatabase, user } from "../harness/Database.ts"
@@ -48,6 +48,7 @@ export const measureHistory = async (
   { records, rounds }: HistorySizes,
   log: (line: string) => void
 ): Promise<ReadonlyArray<Figure>> => {
+  execFileSync(process.execPath, [atRoot("scripts/programs.mjs")])
   await using stack = new AsyncDisposableStack()
   const { folder, server } = await startDatabase(stack)
   const changed = { fault: "field", list: "invoices", field: "status", value: `"void"`, share: 0.1 } as const

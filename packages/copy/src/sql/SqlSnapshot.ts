@@ -155,7 +155,7 @@ const rowsAsOf = (
     db.first(
       // SQLite would sort texts, although the rows have the order of the ids already.
       sql`SELECT wanted.place, t.missing_since IS NOT NULL AS missing,
-          (SELECT kind FROM ${schema}.changes WHERE list = ${list.label} AND id = t.id AND seq > ${at} ORDER BY seq LIMIT 1)
+          (SELECT ${kindOf} FROM ${schema}.changes WHERE list = ${list.label} AND id = t.id AND seq > ${at} ORDER BY seq LIMIT 1)
             AS kind, coalesce((${firstTextAfter(list, at, "t")}), ${either("t.raw", "t.raw::text")}) AS content
         FROM ${
         either(
@@ -221,13 +221,19 @@ const firstTextAfter = (list: Lists.AnyList, at: number, record: string): Statem
   AND b.before IS NOT NULL ORDER BY b.seq LIMIT 1`
 
 /**
- * The first change of each record. SQLite takes `kind` from the row with the minimum:
+ * An erasure or a rewrite (scan 0) of a missing row is written as its return and its removal, in one transaction. The row
+ * is missing between the two as well.
+ */
+const kindOf = raw("CASE WHEN scan = 0 AND kind = 'missing' THEN 'returned' ELSE kind END AS kind")
+
+/**
+ * The first change of each record. SQLite takes `kind` and `scan` from the row with the minimum:
  * https://sqlite.org/lang_select.html#bareagg
  */
 const firstChanges = (changes: Statement): Statement =>
   either(
-    sql`SELECT id, kind, min(seq) AS seq FROM ${changes} GROUP BY id`,
-    sql`SELECT DISTINCT ON (id) id, kind FROM ${changes} ORDER BY id, seq LIMIT ${stepIds}`
+    sql`SELECT id, ${kindOf}, min(seq) AS seq FROM ${changes} GROUP BY id`,
+    sql`SELECT DISTINCT ON (id) id, ${kindOf} FROM ${changes} ORDER BY id, seq LIMIT ${stepIds}`
   )
 
 /**

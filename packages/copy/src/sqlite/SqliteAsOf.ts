@@ -7,6 +7,7 @@
  * mentions. It is in a file without a name, and disappears with its process.
  */
 import { Lists } from "@payments/core"
+import { randomBytes } from "node:crypto"
 import { realpathSync } from "node:fs"
 import { DatabaseSync, type SQLInputValue } from "node:sqlite"
 import { pathToFileURL } from "node:url"
@@ -28,7 +29,8 @@ import { type AsOf, type ListAsOf, removedMeanwhile } from "../statement/AsOf.ts
 import { mentionsOf } from "../statement/Mentions.ts"
 import { rowsOf } from "./SqliteRows.ts"
 
-const schema = "destination"
+/** No statement can know the name, and reach the tables of the file by it. */
+const schema = `copy_${randomBytes(16).toString("hex")}`
 
 const sqlTypes = { text: "TEXT", integer: "INTEGER", boolean: "INTEGER" } as const
 

@@ -484,9 +484,11 @@ describe.each(["sqlite", "postgres"] as const)("a query as of a point: %s", (kin
           assert.strictEqual(yield* failureOf(answerNow(destination, { sql })), undefined)
         }
       }
-      const named = yield* failureOf(answerAt(destination, { sql: `SELECT amount FROM ${schema}.invoices` }, 0))
-      assert.strictEqual(named?._tag, "QueryError")
-      assert.include(named?.message, "invoices")
+      for (const name of [schema, "destination"]) {
+        const named = yield* failureOf(answerAt(destination, { sql: `SELECT amount FROM ${name}.invoices` }, 0))
+        assert.strictEqual(named?._tag, "QueryError")
+        assert.include(named?.message, "invoices")
+      }
       // A name in a text or of a column is no table.
       const { rows } = yield* answerAt(
         destination,
