@@ -275,8 +275,11 @@ export const suite = (name: string, destination: RedactedDestination) => {
         yield* Effect.scoped(Effect.gen(function*() {
           const snapshot = yield* destination.snapshot(folder)
           const { last } = yield* snapshot.changeRange
-          const changes = yield* withOpened(folder, (opened) => opened.changes(0, 100, [list]))
-          const markedAt = changes.find(({ id, kind }) => id === "por_28" && kind === "missing")?.seq ?? Infinity
+          const changes = yield* withOpened(folder, (opened) =>
+            opened.changes(0, 100, [list]))
+          const markedAt = changes.find(({ id, kind }) =>
+            id === "por_28" && kind === "missing"
+          )?.seq ?? Infinity
           // A point between two changes of one transaction, too.
           for (let at = 0; at <= last; at++) {
             const point = yield* pointAt(snapshot, at, [list])
