@@ -68,7 +68,7 @@ export const ctesOf = Effect.fnUntraced(function*(
     }
     const { later, rows } = listThen(list, listAsOf, { seq: asOf.seq, columns, hasColumn: mentionsOf(typed).hasColumn })
     filled.push(
-      `${laterTable(table)} AS MATERIALIZED (${textOf(later)})`,
+      `${laterTable(table)} AS NOT MATERIALIZED (${textOf(later)})`,
       `${table} AS NOT MATERIALIZED (${textOf(rows)})`
     )
   }

@@ -83,9 +83,19 @@ export const rowsThen = (
       : asType(then.type, sql`CASE WHEN c.text_seq IS NULL THEN ${column} ELSE ${then.value} END`)
   }
   const selected = join(columns.map((name) => sql`${expressionOf(name)} AS ${raw(quoted(name))}`))
-  return sql`SELECT ${selected} FROM ${tableIn(list)} AS t
-    LEFT JOIN ${raw(later)} AS c ON ${either(`c."row" = t."row"`, "c.id = t.id")}
-    WHERE c.mark IS ${either("NOT", "DISTINCT FROM")} ${literal(marks.insert)} AND t."row" < ${literal(nextRow)}`
+  const unchanged = join(columns.map((name) => raw(`t.${quoted(name)}`)))
+  const existed = sql`c.mark IS ${either("NOT", "DISTINCT FROM")} ${literal(marks.insert)} AND t."row" < ${
+    literal(nextRow)
+  }`
+  return either(
+    sql`SELECT ${selected} FROM ${tableIn(list)} AS t LEFT JOIN ${
+      raw(later)
+    } AS c ON c."row" = t."row" WHERE ${existed}`,
+    // PostgreSQL plans with its statistics about the rows only if most of them are read without an expression.
+    sql`SELECT ${unchanged} FROM ${tableIn(list)} AS t WHERE t."row" < ${literal(nextRow)} AND NOT EXISTS (
+        SELECT 1 FROM ${laterChanges(list, seq)} AND l.id = t.id
+      ) UNION ALL SELECT ${selected} FROM ${raw(later)} AS c JOIN ${tableIn(list)} AS t ON t.id = c.id WHERE ${existed}`
+  )
 }
 
 /** SQLite compares values by the type of the column, which an expression has only with CAST. */
