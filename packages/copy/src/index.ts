@@ -89,6 +89,7 @@ export {
   type Numbered
 } from "./port/Generations.ts"
 export type { ConsumerState, ListFreshness, Overview } from "./port/ListFreshness.ts"
+export { recheckWords } from "./port/Recheck.ts"
 export { scanDefaults } from "./port/ScanDefaults.ts"
 export * as SinkReason from "./port/Sink.ts"
 export {

@@ -23,6 +23,11 @@ export const exportFacts: ReadonlyArray<Omit<Fact, "observe">> = [
     question: "Can a page before the last have fewer records than others?"
   },
   {
+    name: "skipped-records",
+    section: "§4.4",
+    question: "Does the list skip records that a filter finds?"
+  },
+  {
     name: "references",
     section: "§2",
     question: "Has each new record another reference than those before?"

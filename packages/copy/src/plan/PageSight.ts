@@ -159,6 +159,17 @@ export const sightings = (
     placesIn(progress)
   ].flatMap((one) => one === undefined ? [] : [{ ...one, records: progress.records }])
 
+/** Returns that the list has skipped records which a filter found, if it has. */
+export const skippedIn = (
+  { records, skipped }: Pick<ScanProgress, "records" | "skipped">
+): ReadonlyArray<Sighting> =>
+  skipped === 0 ? [] : [{
+    fact: "skipped-records",
+    answer: "yes",
+    seen: `a filter found ${skipped} that the list did not return`,
+    records
+  }]
+
 type Seen = Omit<Sighting, "records"> | undefined
 
 export const ordered = (field: string, isNewestFirst: boolean): string =>

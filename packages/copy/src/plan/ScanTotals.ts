@@ -119,8 +119,20 @@ export const withPages = (totals: ScanTotals, batch: Pick<Batch, "pages" | "undo
 })
 
 /** What a scan finds in addition to its totals, most of it at its end. */
-export type Findings = Pick<ScanProgress, "missing" | "heldBack" | "behindHead" | "drift">
-export const noFindings: Findings = { missing: 0, heldBack: 0, behindHead: 0, drift: [] }
+export type Findings = Pick<
+  ScanProgress,
+  "missing" | "heldBack" | "heldBackBy" | "unseen" | "skipped" | "unchecked" | "behindHead" | "drift"
+>
+export const noFindings: Findings = {
+  missing: 0,
+  heldBack: 0,
+  heldBackBy: undefined,
+  unseen: 0,
+  skipped: 0,
+  unchecked: 0,
+  behindHead: 0,
+  drift: []
+}
 
 export const progressOf = (
   { counts, places, replaced, undocumented }: ScanTotals,

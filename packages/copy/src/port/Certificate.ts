@@ -31,6 +31,8 @@ export const Certificate = Schema.Struct({
    * none.
    */
   heldBack: Schema.optionalKey(Schema.Int),
+  /** Why they are too many, if not by their share of the list: looking for them would take too many requests. */
+  heldBackBy: Schema.optionalKey(Schema.Literal("requests")),
   /** The name of the rule for personal data. Without one, every field is kept. The digest is that of the texts after the rule. */
   rule: Schema.optionalKey(Schema.String)
 }).pipe(withOldKey)

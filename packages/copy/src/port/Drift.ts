@@ -4,7 +4,11 @@ import type { IsSecret } from "../text/FieldNames.ts"
 /** The facts of the registry that complete scans observe. A scan that contradicts a certain answer names it. */
 const contradicted = ["list-order", "places", "page-records", "count", "references"] as const
 
-export type ObservedFact = typeof contradicted[number] | "short-pages"
+/** A scan never contradicts the others: that something was not seen does not show that it never happens. */
+export type ObservedFact = typeof contradicted[number] | "short-pages" | "skipped-records"
+
+export const mayContradict = (fact: ObservedFact): fact is typeof contradicted[number] =>
+  contradicted.some((name) => name === fact)
 
 /**
  * `new-value`: of a field with kinds or states. `new-step`: of the status. `new-gap`: a field without a value. `new-change`: of a

@@ -12,6 +12,7 @@ import { printable } from "../text/Printable.ts"
 import type { Counts } from "./Counts.ts"
 import type { Drift, ObservedFact } from "./Drift.ts"
 import type { ListFreshness, Overview } from "./ListFreshness.ts"
+import type { Rechecks } from "./Recheck.ts"
 
 /** A record of a batch. */
 export interface BatchRecord {
@@ -44,6 +45,8 @@ export interface Batch {
   readonly checkpoint: string | null
   /** A key and merchant ids to which this batch binds the destination. Earlier ones stay bound. */
   readonly owner?: OwnerClaim | undefined
+  /** With `checkpoint: null`: what was found out about the {@link Session.unseen} rows. The scan ends with this batch. */
+  readonly rechecks?: Rechecks | undefined
 }
 
 /** The fingerprint of a key, and the salt of the fingerprint. */
@@ -123,12 +126,23 @@ export interface Sighting {
   readonly mayBeChance?: boolean
 }
 
+/** Why rows are too many to be marked missing. */
+export type HeldBackBy = "share" | "requests"
+
 /** The counts of a scan so far, over all its runs. */
 export interface ScanProgress extends Counts {
   /** Rows that the end of the scan marked missing. */
   readonly missing: number
   /** Rows that were not marked missing, because they are too many at once. */
   readonly heldBack: number
+  /** Why they are too many: `share` of the list, or `requests` that would look for them. */
+  readonly heldBackBy: HeldBackBy | undefined
+  /** Rows that wait for {@link Batch.rechecks}, because the end of the scan would mark them missing. Then it has not ended. */
+  readonly unseen: number
+  /** {@inheritDoc Rechecks.skipped} They count as records of the scan. */
+  readonly skipped: number
+  /** {@inheritDoc Rechecks.unchecked} */
+  readonly unchecked: number
   /**
    * New records that a full scan has read after a record on the last page of the last head pass. They show that the list is not
    * served newest first. 0 if no head pass ended before the scan began.
@@ -180,10 +194,17 @@ export interface Session {
   readonly resumeAt: string | undefined
   readonly progress: Effect.Effect<ScanProgress>
   /**
-   * Writes the batch and its checkpoint in one transaction. `checkpoint: null` also ends the scan. A batch that changes no row
-   * may be committed later, together with other such batches. After a crash, those records are read again.
+   * Writes the batch and its checkpoint in one transaction. `checkpoint: null` also ends the scan, unless rows have to be looked
+   * for first: `unseen` of the progress. Then the checkpoint stays that before the batch. A batch that changes no row may be
+   * committed later, together with other such batches. After a crash, those records are read again.
    */
   readonly commit: (batch: Batch) => Effect.Effect<ScanProgress, SinkError>
+  /** Only of a scan of the whole list: the rows that wait for {@link Batch.rechecks}. */
+  readonly unseen?: {
+    readonly rows: Effect.Effect<ReadonlyArray<number>>
+    /** Returns the texts of those of the rows that exist. */
+    readonly textsOf: (rows: ReadonlyArray<number>) => Effect.Effect<ReadonlyMap<number, string>, SinkError>
+  }
   /** Restarts the scan at the first page. Committed rows stay. */
   readonly restart: Effect.Effect<void, SinkError>
   /** Ends a scan that cannot be completed. Committed rows stay, and the next run begins a new scan. */
@@ -240,6 +261,10 @@ export interface ScanRequest {
   readonly rebind?: boolean | undefined
   /** The share of a list's rows, from 0 to 1, that one scan may mark missing. Default 0.1. Up to 3 rows always, unless it is 0. */
   readonly missingLimit?: number | undefined
+  /** So many rows are not too many at once, whatever the limit. */
+  readonly acceptMissing?: number | undefined
+  /** Whether the end of the scan waits for {@link Batch.rechecks} if it would mark rows missing. Default false. */
+  readonly recheck?: boolean | undefined
   /** By default, a rule that keeps every field, in a destination where nothing was ever erased. */
   readonly personal?: PersonalBinding | undefined
 }

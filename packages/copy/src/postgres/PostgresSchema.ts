@@ -12,6 +12,7 @@ import {
   type PendingMigration,
   pendingMigration,
   statementsOf,
+  tablesIn,
   type TableStatements,
   writtenLater
 } from "../store/Evolution.ts"
@@ -54,13 +55,20 @@ export const migrate = Effect.fnUntraced(function*(
     if (isCurrent(before)) return
     // CREATE SCHEMA IF NOT EXISTS needs the privilege even if the schema exists.
     if (!before.exists) yield* query(`CREATE SCHEMA ${quotedSchema}`)
-    for (const { postgres } of migrationsAfter(before.from)) {
+    const extended = new Set<string>()
+    for (const { eachList, postgres } of migrationsAfter(before.from)) {
       for (const statement of postgres(quotedSchema)) yield* query(statement)
+      if (eachList === undefined) continue
+      for (const table of tablesIn(yield* recordedIn(query, quotedSchema))) {
+        for (const statement of eachList(`${quotedSchema}.${table}`)) yield* query(statement)
+        extended.add(table)
+      }
     }
     if (before.from > 0 && before.from < before.to) yield* keepReaders(query, quotedSchema)
     const additions = yield* additionsIn(query, client.location, schema, lists)
     for (const statement of statementsOf(additions, tableStatements(quotedSchema))) yield* query(statement)
-    for (const list of [...additions.tables, ...additions.columns.map((added) => added.list)]) {
+    const viewed = [...additions.tables, ...additions.columns.map((added) => added.list)]
+    for (const list of [...viewed, ...lists.filter((one) => extended.has(tableOf(one)) && !viewed.includes(one))]) {
       yield* replaceView(query, schema, list)
     }
     yield* query(`UPDATE ${quotedSchema}.destination SET version = ${currentVersion}`)
@@ -230,6 +238,12 @@ const additionsIn = Effect.fnUntraced(function*(
   return Result.isFailure(additions) ? yield* refuse(location, additions.failure) : additions.success
 })
 
+const recordedIn = (query: Query, quotedSchema: string) =>
+  Effect.map(
+    query(`SELECT list, name, kind, unfilled_from FROM ${quotedSchema}.list_columns`),
+    (recorded) => recorded.map(toRecordedColumn)
+  )
+
 const tableStatements = (quotedSchema: string): TableStatements => ({
   prefix: `${quotedSchema}.`,
   create: (list) => {
@@ -241,7 +255,8 @@ const tableStatements = (quotedSchema: string): TableStatements => ({
     return [
       `CREATE TABLE ${quotedSchema}.${table} (
         "row" bigint PRIMARY KEY, ${columns.join(", ")}, raw json NOT NULL, hash text NOT NULL,
-        first_seen_at timestamptz NOT NULL, changed_at timestamptz NOT NULL, missing_since timestamptz
+        first_seen_at timestamptz NOT NULL, changed_at timestamptz NOT NULL, missing_since timestamptz,
+        rechecked text
       )`,
       `CREATE INDEX missing_${table} ON ${quotedSchema}.${table} ("row") WHERE missing_since IS NOT NULL`
     ]
@@ -267,7 +282,7 @@ const replaceView = Effect.fnUntraced(function*(query: Query, schema: string, li
     )
   const existing = yield* columnsIn(`${table}_seen`)
   const names = new Set(existing.length > 0 ? existing : [...(yield* columnsIn(table)), lastSeen])
-  for (const { name } of columnsOf(list)) names.add(name)
+  for (const { name } of [...columnsOf(list), { name: "rechecked" }]) names.add(name)
   const lastSeenAt = `greatest(t.changed_at, (
       SELECT max(coalesce(scans.ended_at, scans.started_at)) FROM ${quotedSchema}.scans JOIN ${quotedSchema}.seen ON seen.scan = scans.scan
       WHERE scans.list = '${list.label}' AND seen.piece = t."row" / 8192 AND get_bit(seen.bits, (t."row" % 8192)::int) = 1

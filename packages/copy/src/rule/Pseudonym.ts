@@ -9,8 +9,10 @@ export type ToPseudonym = (key: Redacted.Redacted<Uint8Array>, value: string) =>
 export const pseudonym: ToPseudonym = (key, value) => `ps1_${hmac(key, value).slice(0, 32)}`
 
 /** Returns the pseudonym of a value. A pseudonym, which a copy may have in place of a value, stays. */
-export const pseudonymOnce: ToPseudonym = (key, value) =>
-  /^ps1_[0-9a-f]{32}$/.test(value) ? value : pseudonym(key, value)
+export const pseudonymOnce: ToPseudonym = (key, value) => isPseudonym(value) ? value : pseudonym(key, value)
+
+/** Whether a value has the form of a pseudonym. */
+export const isPseudonym = (value: string): boolean => /^ps1_[0-9a-f]{32}$/.test(value)
 
 /** A key object makes an HMAC seven times as fast as a key in bytes. */
 const keyObjectOf = Function.memoize((key: Redacted.Redacted<Uint8Array>) => createSecretKey(Redacted.value(key)))

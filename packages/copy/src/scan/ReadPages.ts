@@ -9,7 +9,7 @@
 import { BeforePage, type Lists, Monotonic, type Page, type PaymentsError, Position, RetryPolicy } from "@payments/core"
 import { type Cause, Duration, Effect, Option, Pull, Queue, type Scope, Stream } from "effect"
 import { firstSight, type ListSight, withPage } from "../plan/PageSight.ts"
-import type { Part, ScanKind, ScanProgress, ScanStart, Session, Sink, SinkError } from "../port/Sink.ts"
+import type { Batch, Part, ScanKind, ScanProgress, ScanStart, Session, Sink, SinkError } from "../port/Sink.ts"
 import type { Redactor } from "../rule/OpenPersonal.ts"
 import { type Backlog, backlogOf } from "./Backlog.ts"
 import { type GuardedScan, maxBufferedRecords } from "./Evidence.ts"
@@ -235,21 +235,31 @@ export const commitPages = (
   reading: Reading,
   pages: ReadonlyArray<PageBatch>
 ): Effect.Effect<void, SinkError> => {
-  const { emit, guard, kind, list } = reading
-  const records = recordsIn(pages)
   return Effect.flatMap(
-    Effect.all([openSession(reading), guard.claim(pages)]),
-    ([session, owner]) =>
-      Effect.flatMap(session.progress, (before) => {
-        const batch = joined(pages, owner)
-        const checkpoint = batch.checkpoint ?? undefined
-        return Effect.flatMap(Effect.timed(session.commit(batch)), ([elapsed, progress]) => {
-          reading.checkpoint = checkpoint
-          reading.sight = pages.reduce((sight, page) => withPage(sight, page.sight), reading.sight)
-          guard.noteCommit(records)
-          const { retries } = reading
-          return emit({ _tag: "Committed", list: list.name, kind, before, progress, retries, elapsed })
-        })
+    Effect.all([openSession(reading), reading.guard.claim(pages)]),
+    ([session, owner]) => commitBatch(reading, session, joined(pages, owner), pages)
+  )
+}
+
+/** Commits a batch. `pages` are those of the list that it has, in their order. */
+export const commitBatch = (
+  reading: Reading,
+  session: Session,
+  batch: Batch,
+  pages: ReadonlyArray<PageBatch>
+): Effect.Effect<void, SinkError> => {
+  const { emit, guard, kind, list } = reading
+  const records = batch.records.length
+  const checkpoint = batch.checkpoint ?? undefined
+  return Effect.flatMap(
+    session.progress,
+    (before) =>
+      Effect.flatMap(Effect.timed(session.commit(batch)), ([elapsed, progress]) => {
+        reading.checkpoint = checkpoint
+        reading.sight = pages.reduce((sight, page) => withPage(sight, page.sight), reading.sight)
+        guard.noteCommit(records)
+        const { retries } = reading
+        return emit({ _tag: "Committed", list: list.name, kind, before, progress, retries, elapsed })
       })
   )
 }

@@ -4,7 +4,7 @@
  */
 import { Lists, Monotonic, PaymentsApi, type PaymentsError } from "@payments/core"
 import { Duration, Effect, Result, Scope, Semaphore } from "effect"
-import { type ListSight, sightings } from "../plan/PageSight.ts"
+import { type ListSight, sightings, skippedIn } from "../plan/PageSight.ts"
 import type { Drift } from "../port/Drift.ts"
 import { scanDefaults } from "../port/ScanDefaults.ts"
 import {
@@ -20,9 +20,10 @@ import {
 } from "../port/Sink.ts"
 import { openPersonal, type Redactor, whilePersonalDataChanges } from "../rule/OpenPersonal.ts"
 import { keepAll, type PersonalRule } from "../rule/Rule.ts"
+import { lookForUnseen } from "./LookUp.ts"
 import { makePageGate, type PageGate } from "./PageGate.ts"
 import { headPass, type PassContext, type PassSummary, windowPass } from "./Passes.ts"
-import { type LastProgress, makeReading, type ReadingEvent, readPages, recover } from "./ReadPages.ts"
+import { type LastProgress, makeReading, type Reading, type ReadingEvent, readPages, recover } from "./ReadPages.ts"
 import { forgetCommits, forgetDecisions, makeSourceGuard, type SourceGuard } from "./SourceGuard.ts"
 
 /** How to scan. */
@@ -35,6 +36,8 @@ export interface ScanOptions {
   readonly ignoredFields?: ReadonlyArray<string> | undefined
   /** The share of a list, from 0 to 1, that one scan may mark missing. Default 0.1. Up to 3 rows always, unless it is 0. */
   readonly missingLimit?: number | undefined
+  /** So many rows of a list may be marked missing at once, whatever the limit: a person has accepted it. */
+  readonly acceptMissing?: number | undefined
   /**
    * Binds the destination to this source, merchant and key too. Use it if the service has moved, or if several merchants belong
    * in one destination.
@@ -294,11 +297,9 @@ const scanOnce = Effect.fnUntraced(function*(
   })
   const progress = preview?.progress ?? (yield* (yield* begin).progress)
   yield* emit({ _tag: "Begun", list: name, kind: "full", part, start, progress })
-  yield* readPages(reading).pipe(
-    Effect.catchTag("PaymentsError", (error) => recover(error, options.patience ?? scanDefaults.patience, reading)),
-    Effect.repeat({ while: (result) => result === "again" })
-  )
+  yield* readToEnd(reading, options.patience ?? scanDefaults.patience)
   const session = yield* begin
+  yield* lookForUnseen(reading, session, { ...request, facts: sink.facts, rule: personal.binding?.rule })
   const ended = yield* session.progress
   const changed = yield* contradictions(sink, { ...request, list }, reading.sight, ended)
   return {
@@ -313,6 +314,12 @@ const scanOnce = Effect.fnUntraced(function*(
   }
 }, Effect.scoped)
 
+const readToEnd = (reading: Reading, patience: Duration.Duration) =>
+  readPages(reading).pipe(
+    Effect.catchTag("PaymentsError", (error) => recover(error, patience, reading)),
+    Effect.repeat({ while: (result) => result === "again" })
+  )
+
 /** Stores what a complete scan has shown about the service, and returns what contradicts the facts in the destination. */
 const contradictions = Effect.fnUntraced(function*(
   { facts }: Sink["Service"],
@@ -323,7 +330,9 @@ const contradictions = Effect.fnUntraced(function*(
   if (facts === undefined || part !== undefined) return []
   const ofRows = yield* Effect.result(facts.ofRows(list))
   const rows = Result.getOrElse(ofRows, () => ({ sightings: [], drift: [] }))
-  const seen = [...sightings(sight, limit, progress), ...rows.sightings]
+  // The records that a filter found are not those of the pages.
+  const ofPages = { ...progress, records: progress.records - progress.skipped }
+  const seen = [...sightings(sight, limit, ofPages), ...skippedIn(progress), ...rows.sightings]
   if (seen.length === 0) return rows.drift
   const found = yield* Effect.result(facts.contradictions(list, source, seen))
   const stored = yield* Effect.result(facts.observe(list, source, seen))
@@ -352,6 +361,8 @@ const requestOf = (api: PaymentsApi["Service"], { list, options, part }: ListSca
   part,
   ignoredFields: options.ignoredFields,
   missingLimit: options.missingLimit,
+  acceptMissing: options.acceptMissing,
+  recheck: part === undefined,
   rebind: options.rebind
 })
 

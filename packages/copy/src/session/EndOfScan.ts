@@ -3,23 +3,34 @@ import { Effect } from "effect"
 import { RowSet } from "../plan/RowSet.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
 import * as Certificate from "../port/Certificate.ts"
+import type { Rechecks } from "../port/Recheck.ts"
 import { scanDefaults } from "../port/ScanDefaults.ts"
-import type { SinkError } from "../port/Sink.ts"
+import type { HeldBackBy, SinkError } from "../port/Sink.ts"
 import { bindingOf, certificateWith } from "../store/PersonalBinding.ts"
 import type { Commit, ScanRow, Store } from "../store/Store.ts"
 import { type OpenScan, partOf } from "./NextScan.ts"
 import type { SessionContext } from "./Slices.ts"
 
+/** A scan whose last page was read. */
 export interface EndingScan extends SessionContext {
   readonly opened: OpenScan
   readonly totals: ScanTotals.ScanTotals
   readonly now: string
 }
 
-/** Returns the end of a complete scan, and how many rows it would have marked missing if they were not too many. */
+/** How a scan of the whole list, or of a part, ends. */
+interface Conclusion {
+  readonly end: NonNullable<Commit["end"]>
+  /** Rows that are not marked missing, because they are too many at once, and why. */
+  readonly heldBack: number
+  readonly heldBackBy: HeldBackBy | undefined
+}
+
+/** Returns the end of a complete scan, or the rows that have to be looked for before it ends. */
 export const concludeScan = Effect.fnUntraced(function*(
-  ending: EndingScan
-): Effect.fn.Return<{ readonly end: NonNullable<Commit["end"]>; readonly heldBack: number }, SinkError> {
+  ending: EndingScan,
+  rechecks: Rechecks | undefined
+): Effect.fn.Return<Conclusion | { readonly end: undefined; readonly unseen: ReadonlyArray<number> }, SinkError> {
   const { list, now, opened, request, store, totals } = ending
   const { scan, seen, startedAt } = opened
   const { quarantined, repeats, withoutId } = totals.counts
@@ -32,18 +43,29 @@ export const concludeScan = Effect.fnUntraced(function*(
   const forget = older.map((earlier) => earlier.scan).filter((earlier) =>
     earlier < scan && (part === "" || whole === undefined || earlier < whole.scan)
   )
-  const { heldBack, missing } = part === "" && withoutId === 0 ? yield* findMissing(ending, older, whole) : noneMissing
+  const found = part === "" && withoutId === 0 ? yield* findMissing(ending, older, whole) : noneMissing
+  if (request.recheck === true && rechecks === undefined && found.missing.length > 0) {
+    return { end: undefined, unseen: found.missing }
+  }
+  const missing = new Map(
+    found.missing.flatMap((row) =>
+      rechecks === undefined || rechecks.missing.has(row) ? [[row, rechecks?.missing.get(row)]] : []
+    )
+  )
+  const heldBack = found.heldBack + (rechecks?.heldBack ?? 0)
+  const heldBackBy = heldBack === 0 ? undefined : found.heldBack > 0 ? "share" : "requests"
   // When parts overlap and a record repeats, its first value is unknown, so the totals cannot be certified.
   if (part !== "" && repeats > 0 && (yield* overlapsOtherPart(ending, since))) {
-    return { end: { state: "complete", certificate: undefined, missing, forget }, heldBack }
+    return { end: { state: "complete", certificate: undefined, missing, forget }, heldBack, heldBackBy }
   }
   const certificate = Certificate.toJson(certificateWith({
     ...ScanTotals.certify({ scan, startedAt }, totals, seen.size, now),
-    ...heldBack === 0 ? {} : { heldBack }
+    ...heldBack === 0 ? {} : { heldBack },
+    ...heldBackBy === "requests" ? { heldBackBy } : {}
   }, bindingOf(request).rule))
   const previous = part === "" ? whole?.scan : undefined
   const certified = { rows: seen, withoutId, quarantined }
-  return { end: { state: "complete", certificate, missing, forget, previous, certified }, heldBack }
+  return { end: { state: "complete", certificate, missing, forget, previous, certified }, heldBack, heldBackBy }
 })
 
 interface MissingRows {
@@ -70,7 +92,8 @@ const findMissing = Effect.fnUntraced(function*(
   // The number of rows that existed when the scan began, without those that are missing.
   const rows = firstRow - (numbers.length - unseen.length) - unseen.filter((row) => missingBefore.has(row)).length
   const limit = request.missingLimit ?? scanDefaults.missingLimit
-  const maxMissing = limit === 0 ? 0 : Math.max(rows * limit, scanDefaults.missingRows)
+  const share = limit === 0 ? 0 : Math.max(rows * limit, scanDefaults.missingRows)
+  const maxMissing = Math.max(share, request.acceptMissing ?? 0)
   // If more rows are newly unseen, the service's answer is doubtful, so no row is marked missing.
   if (newlyUnseen.length > maxMissing) return { missing: [], heldBack: newlyUnseen.length }
   const missing = whole === undefined || shared.hasPassWithoutId

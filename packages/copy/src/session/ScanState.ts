@@ -24,6 +24,8 @@ export interface ScanState {
   readonly checkpoint: string | undefined
   /** The records before the checkpoint that changed no row and are not committed yet. Undefined if no batch is pending. */
   readonly pendingRecords: number | undefined
+  /** The rows that the end of the scan would mark missing. Known after the last page; they have to be looked for first. */
+  readonly unseen: ReadonlyArray<number>
 }
 
 export const begun = (
@@ -37,7 +39,8 @@ export const begun = (
   hasPassedHeadEnd: false,
   claim: undefined,
   checkpoint: resumeAt,
-  pendingRecords: undefined
+  pendingRecords: undefined,
+  unseen: []
 })
 
 /**
@@ -57,6 +60,13 @@ export const afterSlice = (state: ScanState, slice: FoundSlice, planned: Plan): 
     pendingRecords: isPending ? pendingRecords : undefined
   }
 }
+
+/** The scan waits for the look-ups. A run that ends meanwhile leaves the last page to the next one. */
+export const withUnseen = (
+  state: ScanState,
+  unseen: ReadonlyArray<number>,
+  checkpoint: string | undefined
+): ScanState => ({ ...state, unseen, checkpoint, findings: { ...state.findings, unseen: unseen.length } })
 
 /** Counts the new records that the service returned after a record where the last head pass ended. */
 const afterHeadEnd = (
@@ -88,6 +98,8 @@ export const restarted = (state: ScanState): ScanState => {
       contents: state.totals.contents,
       counts: { ...ScanTotals.none.counts, inserted, returned, updated }
     },
+    findings: { ...state.findings, unseen: 0 },
+    unseen: [],
     hasPassedHeadEnd: false,
     checkpoint: undefined,
     // If the next commit fails, nothing may flush the pending batches: the totals do not include them.

@@ -3,6 +3,7 @@ import { type Duration, Effect } from "effect"
 import { afterScan, type Concluded, noContents } from "../plan/Contents.ts"
 import { type Plan, plan } from "../plan/Plan.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
+import type { Rechecks } from "../port/Recheck.ts"
 import type { Session, SinkError } from "../port/Sink.ts"
 import { timeoutDetached } from "../port/Timeouts.ts"
 import { bindingOf } from "../store/PersonalBinding.ts"
@@ -65,6 +66,14 @@ export const makeScan = (context: SessionContext, opened: OpenScan): OpenedScan 
       resumeAt: opened.resumeAt,
       progress: Effect.sync(progress),
       commit: (batch) => withMutex(Effect.map(Effect.suspend(() => commitBatch(scan, batch)), progress)),
+      ...isFull
+        ? {
+          unseen: {
+            rows: Effect.sync(() => scan.state.unseen),
+            textsOf: (rows: ReadonlyArray<number>) => context.store.textsOf(context.list, rows)
+          }
+        }
+        : {},
       restart: Effect.asVoid(withMutex(restart(scan))),
       giveUp: Effect.asVoid(withMutex(giveUp(scan)))
     },
@@ -111,20 +120,29 @@ const writeSlice = (scan: RunningScan, slice: FoundSlice): Effect.Effect<boolean
   const { planInput, state } = scan
   // `prune` never removes the row with the highest number, so another program has removed rows.
   if (planInput.seen.highest >= slice.nextRow) return Effect.andThen(giveUp(scan), rowsRemoved(scan))
-  const planned = plan({ ...planInput, ...slice, totals: state.totals })
+  // Records that a filter found have no place in the list.
+  const knownRows = slice.rechecks === undefined ? planInput.knownRows : undefined
+  const planned = plan({ ...planInput, ...slice, knownRows, totals: state.totals })
   scan.state = ScanState.afterSlice(state, slice, planned)
-  return scan.state.pendingRecords === undefined ? commitPlan(scan, slice, planned) : Effect.succeed(true)
+  return scan.state.pendingRecords === undefined
+    ? commitPlan(scan, { ...slice, before: state.checkpoint }, planned)
+    : Effect.succeed(true)
 }
 
 const commitPlan = Effect.fnUntraced(function*(
   scan: RunningScan,
-  { checkpoint }: FoundSlice,
+  { before, checkpoint, rechecks }: FoundSlice & { readonly before: string | undefined },
   planned: Plan
 ): Effect.fn.Return<boolean, SinkError> {
   const now = yield* timestamp
   if (checkpoint !== null) return (yield* write(scan, { plan: planned, checkpoint, now })) === "whole"
-  const { end, heldBack } = yield* concludeScan({ ...scan, totals: scan.state.totals, now })
-  const findings = { ...scan.state.findings, missing: end.missing.length, heldBack }
+  const conclusion = yield* concludeScan({ ...scan, totals: scan.state.totals, now }, rechecks)
+  if (conclusion.end === undefined) {
+    scan.state = ScanState.withUnseen(scan.state, conclusion.unseen, before)
+    return (yield* write(scan, { plan: planned, checkpoint: before, now })) === "whole"
+  }
+  const { end, heldBack, heldBackBy } = conclusion
+  const findings = { ...scan.state.findings, ...found(rechecks), missing: end.missing.size, heldBack, heldBackBy }
   const concluded = scan.shared.conclude(scan.opened.known, scan.state.totals.contents)
   scan.state = withContents(scan, findings, concluded)
   const committed = yield* write(scan, { plan: planned, checkpoint: undefined, now, end })
@@ -134,6 +152,12 @@ const commitPlan = Effect.fnUntraced(function*(
   scan.shared.noteNamed(concluded)
   if (scan.isFull) scan.shared.completeFullScan(scan.opened.scan)
   return true
+})
+
+const found = ({ skipped, unchecked }: Pick<Rechecks, "skipped" | "unchecked"> = { skipped: 0, unchecked: 0 }) => ({
+  unseen: 0,
+  skipped,
+  unchecked
 })
 
 /** Only a scan of the whole list stores what it has found. */
@@ -211,5 +235,5 @@ const restart = (scan: RunningScan) =>
 const giveUp = (scan: RunningScan) =>
   writeState(scan, {
     checkpoint: undefined,
-    end: { state: "incomplete", certificate: undefined, missing: [], forget: [] }
+    end: { state: "incomplete", certificate: undefined, missing: new Map(), forget: [] }
   }).pipe(Effect.ensuring(Effect.sync(() => detach(scan))))

@@ -4,7 +4,7 @@ import { Duration, Effect } from "effect"
 import { randomUUID } from "node:crypto"
 import { daysIn, referencesIn } from "../plan/RowSight.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
-import type { Drift } from "../port/Drift.ts"
+import { type Drift, mayContradict } from "../port/Drift.ts"
 import { add, tooMany } from "../port/Judgement.ts"
 import { OtherSource, type ScanPreview, type ScanRequest, type Sighting, Sink, SinkError } from "../port/Sink.ts"
 import { fillColumns, pending } from "../store/Filling.ts"
@@ -101,7 +101,7 @@ const contradictionsOf = Effect.fnUntraced(function*(
   const evidence = yield* storedEvidence(store, list, source)
   return sightings.flatMap(({ answer, fact, mayBeChance, records }): ReadonlyArray<Drift> => {
     const accepted = evidence.get(fact)?.accepted
-    if (accepted === undefined || accepted === answer || fact === "short-pages" || mayBeChance === true) return []
+    if (accepted === undefined || accepted === answer || !mayContradict(fact) || mayBeChance === true) return []
     const drift: Drift = { fact, what: `${answer} (before: ${accepted})`, records }
     return [accepted === "the list" && answer === tooMany ? { ...drift, mayLackRecords: true } : drift]
   })

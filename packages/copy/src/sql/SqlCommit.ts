@@ -67,7 +67,7 @@ export const write = Effect.fnUntraced(function*(
     } WHERE scan = ${scan} RETURNING scan`
   )
   if (updated.length === 0) return yield* fail(db, new RowsRemoved({ label: list.label }))
-  if (plan.writes.length + plan.reappeared.length + (end?.missing.length ?? 0) > 0) yield* incrementRevision(db, list)
+  if (plan.writes.length + plan.reappeared.length + (end?.missing.size ?? 0) > 0) yield* incrementRevision(db, list)
   const changes = plan.changes.length
   if (end === undefined) return { result: "whole", changes }
   if (end.certified !== undefined && !(yield* hasCertifiedContent(db, list, scan, end.certified))) {
@@ -84,10 +84,13 @@ const endScan = Effect.fnUntraced(function*(
     readonly end: NonNullable<Commit["end"]>
   }
 ): Effect.fn.Return<number, SinkError> {
-  const missing = end.missing.length === 0 ? [] : yield* db.all(
-    sql`UPDATE ${tableIn(list)} SET missing_since = ${time(now)} WHERE "row" ${
-      isOneOfIntegers(end.missing)
-    } RETURNING "row", id`
+  const marked = new Given(
+    { number: "bigint", rechecked: "text" },
+    [...end.missing].map(([row, rechecked = null]) => [row, rechecked])
+  )
+  const missing = marked.rows.length === 0 ? [] : yield* db.all(
+    sql`UPDATE ${tableIn(list)} AS t SET missing_since = ${time(now)}, ${marked.set(["rechecked"])} ${marked}
+      WHERE t."row" = ${marked.cell("number")} RETURNING "row", id`
   )
   yield* appendChanges(db, {
     list,
@@ -96,7 +99,8 @@ const endScan = Effect.fnUntraced(function*(
     generation,
     changes: missing.toSorted((one, other) => readNumber(one, "row") - readNumber(other, "row")).map((row) => ({
       kind: "missing",
-      id: readText(row, "id")
+      id: readText(row, "id"),
+      rechecked: end.missing.get(readNumber(row, "row"))
     }))
   })
   yield* together(
@@ -260,11 +264,13 @@ const planned = (
       ${inserted.values(sql`${inserted.cells(withRow)}, ${time(now)}, ${time(now)}`)}`,
     updated: sql`UPDATE ${tableIn(list)} AS t SET ${updated.set(names)}, changed_at = ${
       time(now)
-    }, missing_since = NULL ${updated}
+    }, missing_since = NULL, rechecked = NULL ${updated}
       WHERE t."row" = ${updated.cell("row")}`,
     reappeared: reappeared.length === 0
       ? undefined
-      : sql`UPDATE ${tableIn(list)} SET missing_since = NULL WHERE "row" ${isOneOfIntegers(reappeared)}`,
+      : sql`UPDATE ${tableIn(list)} SET missing_since = NULL, rechecked = NULL WHERE "row" ${
+        isOneOfIntegers(reappeared)
+      }`,
     ...appended(db, { list, scan, now, generation, changes: plan.changes }),
     quarantined: sql`INSERT INTO ${schema}.quarantine (scan, list, id, path, expected, raw)
       ${quarantined.values(sql`${scan}, ${list.label}, ${quarantined.cells(["id", "path", "expected", "raw"])}`)}`
@@ -295,24 +301,39 @@ export const appendChanges = (db: Sql, changes: Appended): Effect.Effect<unknown
 interface Appended extends Pick<Commit, "list" | "scan" | "now">, Pick<Start, "generation"> {
   readonly changes: ReadonlyArray<
     & Pick<ChangeRow, "kind" | "id">
-    & { readonly [Text in "before" | "after"]?: string | undefined }
+    & { readonly [Text in "before" | "after" | "rechecked"]?: string | undefined }
     & { readonly fields?: ReadonlyArray<string> }
   >
 }
 
 const appended = (db: Sql, { changes, generation, list, now, scan }: Appended): Writes => {
   if (changes.length === 0) return {}
+  const isRechecked = changes.some(({ rechecked }) => rechecked !== undefined)
   const given = new Given(
-    { kind: "text", id: "text", fields: "json", before: "json", after: "json" },
-    changes.map((
-      { after = null, before = null, fields = [], id, kind }
-    ) => [kind, id, JSON.stringify(fields), before, after])
+    {
+      kind: "text",
+      id: "text",
+      fields: "json",
+      before: "json",
+      after: "json",
+      ...isRechecked ? { rechecked: "text" } : {}
+    },
+    changes.map(({ after = null, before = null, fields = [], id, kind, rechecked = null }) => [
+      kind,
+      id,
+      JSON.stringify(fields),
+      before,
+      after,
+      ...isRechecked ? [rechecked] : []
+    ])
   )
   const counts = [...Map.groupBy(changes, ({ kind }) => kind)].map(([kind, { length }]) =>
     sql`(${list.label}, ${day(now)}, ${kind}, ${length})`
   )
   const values = sql`${either("", "numbered.seq + given.nth, ")}${list.label}, ${scan}, ${time(now)},
-    ${given.cells(["kind", "id", "fields", "before", "after"])}, ${either(sql`${generation}`, "numbered.generation")}`
+    ${given.cells(["kind", "id", "fields", "before", "after"])}, ${either(sql`${generation}`, "numbered.generation")}${
+    isRechecked ? sql`, ${given.cell("rechecked")}` : raw("")
+  }`
   return {
     counted: sql`INSERT INTO ${schema}.change_counts AS c (list, day, kind, changes) VALUES ${join(counts)}
       ON CONFLICT (list, day, kind) DO UPDATE SET changes = c.changes + excluded.changes`,
@@ -323,7 +344,9 @@ const appended = (db: Sql, { changes, generation, list, now, scan }: Appended): 
       sql`UPDATE ${schema}.destination SET changes = changes + ${changes.length}
       RETURNING changes - ${changes.length} AS seq, generation`,
     appended: sql`INSERT INTO ${schema}.changes
-      (${either("", "seq, ")}list, scan, at, kind, id, fields, before, after, generation)
+      (${either("", "seq, ")}list, scan, at, kind, id, fields, before, after, generation${
+      raw(isRechecked ? ", rechecked" : "")
+    })
       ${given.values(values)}${either("", ", numbered")}`
   }
 }

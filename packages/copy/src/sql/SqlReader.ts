@@ -3,7 +3,13 @@ import type { Lists } from "@payments/core"
 import { Effect } from "effect"
 import { type Column, layoutOf } from "../plan/Columns.ts"
 import { Damaged, type SinkError } from "../port/Sink.ts"
-import { factsVersion, generationVersion, personalVersion, renamedVersion } from "../store/Migrations.ts"
+import {
+  factsVersion,
+  generationVersion,
+  personalVersion,
+  recheckedVersion,
+  renamedVersion
+} from "../store/Migrations.ts"
 import { personalColumns, toPersonalState } from "../store/PersonalBinding.ts"
 import {
   type BoundReader,
@@ -274,6 +280,7 @@ const changesOver = (
 ): ChangeReader => {
   // A destination of an earlier version has no generations. It has no table of removed rows, and has removed none.
   const [hasGenerations, hasPersonal] = [hasVersion(db, generationVersion), hasVersion(db, personalVersion)]
+  const hasRechecks = hasVersion(db, recheckedVersion)
   return {
     textsAt: Effect.fnUntraced(function*(list, scan, ids) {
       const stored = yield* rowOf(db, sql`SELECT last_change FROM ${schema}.scans WHERE scan = ${scan}`)
@@ -288,11 +295,13 @@ const changesOver = (
       )
     }),
     changes: (after, count, lists, since) =>
-      Effect.flatMap(hasGenerations, (has) =>
+      Effect.flatMap(Effect.all([hasGenerations, hasRechecks]), ([has, hasChecks]) =>
         db.read(
           // The plus sign keeps SQLite from using the index by list: it would sort all changes for each batch.
           sql`SELECT seq, ${has ? ownGeneration : raw("NULL")} AS generation, list, scan, ${readTime("at")}, kind, id,
-            ${join(["fields", "before", "after"].map(readJson))} FROM ${schema}.changes
+            ${join(["fields", "before", "after"].map(readJson))}, ${
+            raw(hasChecks ? "rechecked" : "NULL AS rechecked")
+          } FROM ${schema}.changes
           WHERE seq > ${after} AND ${either("+", "")}list ${isOneOfTexts(lists.map(({ label }) => label))}
             AND ${since === undefined ? raw("true") : sql`at >= ${{ type: "timestamptz", value: since }}`}
           ORDER BY seq LIMIT ${count}`,

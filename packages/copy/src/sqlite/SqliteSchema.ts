@@ -13,6 +13,7 @@ import {
   type PendingMigration,
   pendingMigration,
   statementsOf,
+  tablesIn,
   type TableStatements,
   writtenLater
 } from "../store/Evolution.ts"
@@ -22,7 +23,8 @@ import {
   migrations,
   migrationsAfter,
   oldestReadableVersion,
-  oldestSqliteVersion
+  oldestSqliteVersion,
+  recheckedVersion
 } from "../store/Migrations.ts"
 import { readNumber, readOptional, toRecordedColumn } from "../store/StoredRows.ts"
 
@@ -75,7 +77,7 @@ export const requireReadable = (db: DatabaseSync, lists: AllLists = Lists.all): 
   }
   requireOwnTables(db, found)
   additionsIn(db, lists)
-  requireListTables(db, lists)
+  requireListTables(db, lists, found)
 }
 
 /** Refuses a file of an earlier version, which lacks tables and columns of this one. */
@@ -93,12 +95,16 @@ export const pendingIn = (db: Statements, lists: AllLists = Lists.all): PendingM
 export const migrate = (db: DatabaseSync, lists: AllLists = Lists.all): void => {
   if (versionOf(db) === currentVersion) {
     requireOwnTables(db, currentVersion)
-    if (isComplete(additionsIn(db, lists))) return requireListTables(db, lists)
+    if (isComplete(additionsIn(db, lists))) return requireListTables(db, lists, currentVersion)
   }
   db.exec("BEGIN IMMEDIATE")
   try {
     // Another process may have migrated it since.
-    for (const { sqlite } of migrationsAfter(versionOf(db))) for (const statement of sqlite) db.exec(statement)
+    for (const { eachList, sqlite } of migrationsAfter(versionOf(db))) {
+      for (const statement of sqlite) db.exec(statement)
+      if (eachList === undefined) continue
+      for (const table of tablesIn(recordedIn(db))) for (const statement of eachList(table)) db.exec(statement)
+    }
     for (const statement of statementsOf(additionsIn(db, lists), tableStatements)) db.exec(statement)
     db.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${currentVersion}; COMMIT`)
   } catch (error) {
@@ -187,13 +193,14 @@ const requireOwnTables = (db: DatabaseSync, version: number): void => {
   requireColumns(db, columns)
 }
 
-const requireListTables = (db: DatabaseSync, lists: AllLists): void => {
+const requireListTables = (db: DatabaseSync, lists: AllLists, version: number): void => {
   const recorded = recordedIn(db)
+  const ofRows = version < recheckedVersion ? rowColumns : [...rowColumns, "rechecked"]
   requireColumns(
     db,
     lists.flatMap((list) => {
       const names = recorded.filter((column) => column.list === list.label).map(({ name }) => name)
-      return names.length === 0 ? [] : [...rowColumns, ...names].map((name) => `${tableOf(list)}.${name}`)
+      return names.length === 0 ? [] : [...ofRows, ...names].map((name) => `${tableOf(list)}.${name}`)
     })
   )
 }
@@ -208,7 +215,7 @@ const requireColumns = (db: DatabaseSync, names: Iterable<string>): void => {
   throw new Damaged({ problem: hasTable ? `the column ${first} is missing` : `the table ${table} is missing` })
 }
 
-/** The columns of every list's table in addition to those of its fields. */
+/** The columns of every list's table in addition to those of its fields, in all versions. */
 const rowColumns = ["row", "raw", "hash", "first_seen_at", "changed_at", "missing_since"]
 
 const columnsOfMigrations = (version: number): ReadonlySet<string> => {
@@ -237,7 +244,7 @@ const tableStatements: TableStatements = {
     return [
       `CREATE TABLE ${table} (
         row INTEGER PRIMARY KEY, ${columns.join(", ")}, raw TEXT NOT NULL, hash TEXT NOT NULL,
-        first_seen_at TEXT NOT NULL, changed_at TEXT NOT NULL, missing_since TEXT
+        first_seen_at TEXT NOT NULL, changed_at TEXT NOT NULL, missing_since TEXT, rechecked TEXT
       ) STRICT`,
       `CREATE INDEX missing_${table} ON ${table} (row) WHERE missing_since IS NOT NULL`,
       viewOf(list)

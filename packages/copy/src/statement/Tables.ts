@@ -20,7 +20,8 @@ const rowColumns: ReadonlyArray<TableColumn> = [
   { name: "raw", kind: "json", description: "the exact text of the record" },
   { name: "first_seen_at", kind: "time", description: "when an export first read the record" },
   { name: "changed_at", kind: "time", description: "when an export last found the record changed" },
-  { name: "missing_since", kind: "time", description: "since when the service no longer returns the record, or null" }
+  { name: "missing_since", kind: "time", description: "since when the service no longer returns the record, or null" },
+  { name: "rechecked", kind: "json", description: "how a missing record was looked for, or null" }
 ]
 
 /** The tables of the lists, and those that describe what happened to their rows. */
@@ -45,7 +46,8 @@ export const tables: ReadonlyArray<Table> = [
       { name: "id", kind: "text", description: "the id of the record" },
       { name: "fields", kind: "json", description: "the fields that changed" },
       { name: "before", kind: "json", description: "the text before" },
-      { name: "after", kind: "json", description: "the text after" }
+      { name: "after", kind: "json", description: "the text after" },
+      { name: "rechecked", kind: "json", description: "how a missing record was looked for, or null" }
     ]
   },
   {

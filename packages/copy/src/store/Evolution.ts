@@ -50,6 +50,10 @@ export const additionsTo = (
   return Result.succeed({ tables, columns })
 }
 
+/** Returns the tables of the recorded lists. This program may not know all of them. */
+export const tablesIn = (recorded: ReadonlyArray<RecordedColumn>): ReadonlySet<string> =>
+  new Set(recorded.map(({ list }) => list.replaceAll("-", "_")))
+
 const columnIn = (lists: ReadonlyArray<Lists.AnyList>, label: string, name: string): Column | undefined => {
   const list = lists.find((candidate) => candidate.label === label)
   return list === undefined ? undefined : layoutOf(list).columns.find((column) => column.name === name)

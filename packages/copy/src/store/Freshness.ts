@@ -81,12 +81,13 @@ export const isFresh = (
 
 /** Says what the last complete full scan did not return, if it held rows back. Returns undefined if it held none back. */
 export const heldBackText = (certificate: Certificate.Certificate | null | undefined): string | undefined => {
-  const { distinct = 0, heldBack = 0 } = certificate ?? {}
+  const { distinct = 0, heldBack = 0, heldBackBy } = certificate ?? {}
+  const why = heldBackBy === "requests" ? "too many to look for in one scan" : "too many at once"
   return heldBack === 0
     ? undefined
     : `the last full scan returned ${distinct.toLocaleString("en-US")} of ${
       (distinct + heldBack).toLocaleString("en-US")
-    } rows; the others were held back: they have no missing mark, because they are too many at once`
+    } rows; the others were held back: they have no missing mark, because they are ${why}`
 }
 
 const overviewDays = 30

@@ -13,6 +13,8 @@ export interface Migration {
   readonly sqlite: ReadonlyArray<string>
   /** Returns the statements for a schema, whose name is quoted. */
   readonly postgres: (schema: string) => ReadonlyArray<string>
+  /** Returns the statements, the same in both databases, for the table of each list. They run after the others. */
+  readonly eachList?: (table: string) => ReadonlyArray<string>
 }
 
 /** The oldest version of SQLite files that can be migrated. */
@@ -337,11 +339,18 @@ export const migrations: ReadonlyArray<Migration> = [
         PRIMARY KEY (service, list, fact)
       )`
     ]
+  },
+  {
+    version: 10,
+    // How a missing row was looked for, as JSON (`Recheck.ts`). NULL: it was not, or the change has another kind.
+    sqlite: ["ALTER TABLE changes ADD COLUMN rechecked TEXT"],
+    postgres: (schema) => [`ALTER TABLE ${schema}.changes ADD COLUMN rechecked text`],
+    eachList: (table) => [`ALTER TABLE ${table} ADD COLUMN rechecked text`]
   }
 ]
 
 /** The version of the tables that this program writes. */
-export const currentVersion = 9
+export const currentVersion = 10
 
 /**
  * The oldest version of the tables that a program may read without migrating them. Version 6 added tables, and a column
@@ -362,6 +371,9 @@ export const renamedVersion = 8
 
 /** The version from which the table of facts exists. */
 export const factsVersion = 9
+
+/** The version from which the columns `rechecked` exist. */
+export const recheckedVersion = 10
 
 export const migrationsAfter = (version: number): ReadonlyArray<Migration> =>
   migrations.filter((migration) => migration.version > version)

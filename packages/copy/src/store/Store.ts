@@ -68,7 +68,8 @@ export interface Commit {
   readonly end?: {
     readonly state: "complete" | "incomplete"
     readonly certificate: string | undefined
-    readonly missing: ReadonlyArray<number>
+    /** The rows to mark, each with how it was looked for. */
+    readonly missing: ReadonlyMap<number, string | undefined>
     /** The scans whose sets of seen rows are no longer needed. */
     readonly forget: ReadonlyArray<number>
     /** The previous complete full scan. What passes quarantined between it and this scan is no longer needed. */
@@ -145,6 +146,8 @@ export interface ChangeRow {
   readonly fields: ReadonlyArray<string>
   readonly before: string | undefined
   readonly after: string | undefined
+  /** How a missing row was looked for, as `Recheck.ts` encodes it. Undefined of other kinds, and if it was not. */
+  readonly rechecked: string | undefined
 }
 
 /** A row of `quarantine`. */

@@ -62,7 +62,8 @@ export const toChange = (row: Row): ChangeRow => ({
   id: readText(row, "id"),
   fields: fieldsOf(row),
   before: readOptional(row, "before"),
-  after: readOptional(row, "after")
+  after: readOptional(row, "after"),
+  rechecked: readOptional(row, "rechecked")
 })
 
 const fieldsOf = (row: Row): ReadonlyArray<string> => {

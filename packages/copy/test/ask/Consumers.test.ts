@@ -327,7 +327,8 @@ describe("a reader of changes", () => {
         id: `inv_${index}`,
         fields: [],
         before: undefined,
-        after: undefined
+        after: undefined,
+        rechecked: undefined
       }))
       const batches = yield* Stream.runCollect(changesAfter(
         {

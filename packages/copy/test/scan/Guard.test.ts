@@ -37,9 +37,9 @@ const run = (
 const fileIn = Effect.map(temporaryFolder, (folder) => join(folder, "payments.db"))
 const keysIn = (file: string) => rowsOf(file, "SELECT salt, fingerprint FROM known_keys ORDER BY number")
 
-/** The tables of lists that were added after version 2. */
-const laterTables = Lists.all.filter(({ name }) => !["payoutRequests", "payinSources", "invoices"].includes(name))
-  .map(tableOf)
+/** The tables of lists of version 2, and those that were added later. */
+const earlierTables = ["payout_requests", "payin_sources", "invoices"]
+const laterTables = Lists.all.map(tableOf).filter((table) => !earlierTables.includes(table))
 
 /** Removes what version 2 did not have. */
 const ofVersion2 = (file: string) =>
@@ -50,7 +50,9 @@ const ofVersion2 = (file: string) =>
     } DROP TABLE list_columns; DROP TABLE program_version; DROP TABLE known_keys; DROP TABLE known_merchants;
     DROP TABLE consumers; DROP TABLE changes_pruned; DROP TABLE head_passes; DROP TABLE change_counts;
     DROP TABLE facts; DROP TABLE personal; DROP TABLE suppressed; DROP TABLE erasures; DROP TABLE rows_pruned; DROP TABLE generations;
-    ALTER TABLE changes DROP COLUMN generation; ALTER TABLE scans RENAME COLUMN request TO asked;
+    ${
+      ["changes", ...earlierTables].map((table) => `ALTER TABLE ${table} DROP COLUMN rechecked;`).join("")
+    } ALTER TABLE changes DROP COLUMN generation; ALTER TABLE scans RENAME COLUMN request TO asked;
     ALTER TABLE scans RENAME COLUMN totals TO tally;
     DROP INDEX scans_of_a_part; DROP INDEX passes_of_a_list; ALTER TABLE scans DROP COLUMN kind;
     ALTER TABLE scans DROP COLUMN last_change; ALTER TABLE holders DROP COLUMN epoch;

@@ -30,14 +30,15 @@ export const recordingSink = <E, R>(
             const own = { concurrent: new Array<string>() }
             running.add(own)
             return session.commit(batch).pipe(
-              Effect.tap(() =>
+              Effect.tap(({ unseen }) =>
                 Effect.sync(() => {
                   running.delete(own)
                   for (const texts of uncommitted.get(part)?.splice(0, batch.pages) ?? []) {
                     model.commitPage(traversal, texts, own.concurrent)
                     for (const { concurrent } of running) concurrent.push(...texts)
                   }
-                  if (batch.checkpoint === null) model.end(traversal)
+                  // Otherwise another commit ends the scan.
+                  if (batch.checkpoint === null && unseen === 0) model.end(traversal)
                 })
               ),
               Effect.ensuring(Effect.sync(() => running.delete(own)))

@@ -238,8 +238,12 @@ const migrateAndDie = (file: string, nth: number) =>
 const earlierNames = "ALTER TABLE scans RENAME COLUMN request TO asked; ALTER TABLE scans RENAME COLUMN totals TO tally"
 const renamed: { readonly [name: string]: string } = { asked: "request", tally: "totals" }
 
+const withoutRechecks = ["changes", ...Lists.all.map(tableOf)]
+  .map((table) => `ALTER TABLE ${table} DROP COLUMN rechecked`).join(";")
+
 describe("a destination of version", () => {
   const older = [
+    ["9", withoutRechecks],
     ["8", "DROP TABLE facts"],
     ["7", earlierNames],
     [
@@ -292,7 +296,7 @@ describe("a destination that is migrated while it is read", () => {
       yield* run(file, { invoices: invoices(25) })
       const reader = yield* openReader(file, "here")
       const expected = yield* reader.scans(Lists.invoices)
-      execute(file, `DROP TABLE facts; ${earlierNames}; PRAGMA user_version = 7`)
+      execute(file, `${withoutRechecks}; DROP TABLE facts; ${earlierNames}; PRAGMA user_version = 7`)
       let steps = 0
       // The first step reads the version.
       const migrated: typeof reader.run = (step) =>
@@ -326,11 +330,11 @@ describe("a destination of version 2", () => {
           "scans WHERE list = 'payout-requests'",
           "revisions WHERE list <> 'invoices'"
         ]
-          // Version 5 adds these two columns to `scans`, and version 7 the last one to `changes`. Version 8 renames two
-          // columns of `scans`.
+          // Version 5 adds the first two columns to `scans`, and version 7 the third one to `changes`. Version 8 renames two
+          // columns of `scans`. Version 10 adds the last one to `changes` and to the tables of lists.
           .map((table) =>
             rowsOf(file, `SELECT * FROM ${table}`).map((row) =>
-              Object.entries(row).filter(([name]) => !["kind", "last_change", "generation"].includes(name))
+              Object.entries(row).filter(([name]) => !["kind", "last_change", "generation", "rechecked"].includes(name))
                 .map(([name, value]) => [renamed[name] ?? name, value])
             )
           )

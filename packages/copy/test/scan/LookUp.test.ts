@@ -1,0 +1,243 @@
+/** Looking for rows before they are marked missing: its limits, personal data, passes, kills, and hostile answers. */
+import { assert, describe, it } from "@effect/vitest"
+import { Lists, PaymentsApi } from "@payments/core"
+import { execute, rowsOf, temporaryFolder } from "@payments/testkit/Folder"
+import { Deferred, Effect, Fiber, Layer, Logger, Redacted } from "effect"
+import { join } from "node:path"
+import { verify } from "../../src/ask/Verify.ts"
+import { keepAll, type PersonalRule } from "../../src/rule/Rule.ts"
+import { openScanner, scan } from "../../src/scan/Scan.ts"
+import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
+import { openReader } from "../../src/sqlite/SqliteStore.ts"
+import { type Backend, invoice, invoices, opened, suite } from "./LookUpTest.ts"
+import { prove, SkippingService } from "./SkippingService.ts"
+
+const fileIn = (folder: string) => join(folder, "payments.db")
+
+const sqlite: Backend = {
+  layer: (folder) => SqliteSink.layer(fileIn(folder)),
+  reader: (folder) => openReader(fileIn(folder), "here"),
+  rechecked: (folder) =>
+    Effect.sync(() =>
+      new Map(
+        rowsOf(fileIn(folder), "SELECT id, rechecked FROM invoices").map((row) => [
+          String(row["id"]),
+          row["rechecked"] === null ? null : String(row["rechecked"])
+        ])
+      )
+    )
+}
+
+suite("SQLite", sqlite)
+
+const matches = (folder: string) =>
+  Effect.scoped(Effect.flatMap(openReader(fileIn(folder), "here"), (reader) => verify(reader, Lists.invoices))).pipe(
+    Effect.map(({ differences }) => assert.deepStrictEqual(differences, []))
+  )
+
+const both = ["reference", "customerDocumentNumber"]
+
+describe("a hostile answer of a filter", () => {
+  it.live.each<readonly [name: string, answer: NonNullable<SkippingService["answer"]>, expected: object]>([
+    ["another record with the same reference", () => [{ ...invoice(9), reference: "ref_3" }], { missing: 1 }],
+    ["everything", () => invoices(40), { missing: 0, unchecked: 1 }],
+    ["records that begin with the value", () => [{ ...invoice(3), reference: "ref_33" }], { missing: 0, unchecked: 1 }],
+    // The service has it. The destination gets what the service returns.
+    ["the record itself", () => [{ ...invoice(3), amount: 9 }], { missing: 0, skipped: 1, updated: 1 }],
+    ["the record as text without its amount", () => [{ id: "inv_3", reference: "ref_3", amount: "3" }], {
+      missing: 0,
+      skipped: 1,
+      quarantined: 1
+    }],
+    [
+      "more pages than a look-up reads",
+      () => Array.from({ length: 101 }, (_, index) => ({ ...invoice(500 + index), reference: "ref_3" })),
+      { missing: 1, unchecked: 0 }
+    ]
+  ])("%s", ([, answer, expected]) =>
+    Effect.gen(function*() {
+      const { folder, run, service } = yield* opened(sqlite, 40, ["reference"])
+      service.records.delete("inv_3")
+      yield* run()
+      service.answer = answer
+      assert.deepInclude(yield* run(), expected)
+      // None of the other records of an answer is written.
+      assert.deepStrictEqual(rowsOf(fileIn(folder), "SELECT count(*) AS rows FROM invoices"), [{ rows: 40 }])
+      yield* matches(folder)
+    }).pipe(Effect.scoped))
+})
+
+describe("a scan that looks for rows", () => {
+  it.live("uses the filters that still work, and does not send those again that do not", () =>
+    Effect.gen(function*() {
+      const { folder, run, service } = yield* opened(sqlite, 40, both)
+      service.ignored.add("reference")
+      for (const index of [3, 4]) service.records.delete(`inv_${index}`)
+      service.skipped.add("inv_5")
+      yield* run()
+      assert.deepInclude(yield* run(), { missing: 2, skipped: 1, unchecked: 0 })
+      assert.deepStrictEqual(service.requests.map((filters) => Object.keys(filters).join()), [
+        "reference",
+        ...Array.from({ length: 3 }, () => "customerDocumentNumber")
+      ])
+      yield* matches(folder)
+    }).pipe(Effect.scoped))
+
+  it.live("sends nothing more without candidates", () =>
+    Effect.gen(function*() {
+      const { run, service } = yield* opened(sqlite, 40, both)
+      const before = service.pages
+      yield* run()
+      assert.deepStrictEqual([service.pages - before, service.requests], [4, []])
+    }).pipe(Effect.scoped))
+
+  it.live("gives up after three failures, and says so without a value", () =>
+    Effect.gen(function*() {
+      const { run, service } = yield* opened(sqlite, 100, both)
+      for (let index = 0; index < 6; index++) service.records.delete(`inv_${index}`)
+      yield* run()
+      service.faults = [{ fault: "status", status: 500, from: 11 }]
+      const lines: Array<unknown> = []
+      const logger = Logger.layer([Logger.make(({ message }) => void lines.push(message))])
+      assert.deepInclude(yield* Effect.provide(run(), logger), { missing: 0, unchecked: 6 })
+      assert.lengthOf(service.requests, 0)
+      const text = JSON.stringify(lines)
+      assert.include(text, "6 of 6 rows could not be looked for")
+      assert.notMatch(text, /ref_|doc_|inv_/)
+    }).pipe(Effect.scoped))
+
+  it.live("stores a fact about the list, and keeps the order of new records", () =>
+    Effect.gen(function*() {
+      const { folder, run, service } = yield* opened(sqlite, 40, both)
+      service.skipped.add("inv_3")
+      yield* run()
+      for (let index = 40; index < 45; index++) service.put(invoice(index))
+      assert.deepInclude(yield* run(), { skipped: 1, places: { known: 39, fresh: 5, freshAtStart: 0, freshAtEnd: 5 } })
+      const facts = rowsOf(
+        fileIn(folder),
+        "SELECT fact, evidence FROM facts WHERE fact IN ('skipped-records', 'places')"
+      )
+      assert.deepStrictEqual(
+        new Map(facts.map(({ evidence, fact }) => [fact, JSON.parse(String(evidence)).observations.at(-1).answer])),
+        new Map([["skipped-records", "yes"], ["places", "last"]])
+      )
+    }).pipe(Effect.scoped))
+})
+
+describe("a run that ends while it looks for rows", () => {
+  it.live("marks nothing, and the next run reads the last page again", () =>
+    Effect.gen(function*() {
+      const { folder, run, service } = yield* opened(sqlite, 40, both)
+      service.records.delete("inv_3")
+      service.skipped.add("inv_4")
+      yield* run()
+      const options = { limit: 10, largestBatch: 10 }
+      const asked = yield* Deferred.make<void>()
+      const stuck = Layer.effect(
+        PaymentsApi,
+        Effect.map(PaymentsApi, (api) => ({
+          ...api,
+          invoices: { ...api.invoices, page: () => Effect.andThen(Deferred.succeed(asked, undefined), Effect.never) }
+        }))
+      ).pipe(Layer.provide(service.layer))
+      const fiber = yield* scan("invoices", options).pipe(
+        Effect.provide(Layer.merge(sqlite.layer(folder), stuck)),
+        Effect.forkChild
+      )
+      yield* Deferred.await(asked)
+      yield* Fiber.interrupt(fiber)
+      const last = rowsOf(fileIn(folder), "SELECT state, checkpoint IS NOT NULL AS has FROM scans ORDER BY scan").at(-1)
+      assert.deepStrictEqual(last, { state: "running", has: 1 })
+      assert.deepStrictEqual(rowsOf(fileIn(folder), "SELECT id FROM invoices WHERE missing_since IS NOT NULL"), [])
+      const before = service.pages
+      const { repeats, ...resumed } = yield* run(options)
+      assert.deepInclude(resumed, { start: "resumed", missing: 1, skipped: 1 })
+      assert.strictEqual(service.pages - before, 1)
+      assert.isAtMost(repeats, 10)
+      yield* matches(folder)
+    }).pipe(Effect.scoped))
+})
+
+describe("a pass at the same time", () => {
+  it.live("waits for the look-ups, so that no older text replaces what it reads", () =>
+    Effect.gen(function*() {
+      const { folder, run, service } = yield* opened(sqlite, 40, both)
+      service.skipped.add("inv_3")
+      yield* run()
+      const [asked, mayAnswer] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      const slow = Layer.effect(
+        PaymentsApi,
+        Effect.map(PaymentsApi, (api): PaymentsApi["Service"] => ({
+          ...api,
+          invoices: {
+            ...api.invoices,
+            page: (query) =>
+              query?.reference === undefined ? api.invoices.page(query) : api.invoices.page(query).pipe(
+                Effect.tap(() => Deferred.succeed(asked, undefined)),
+                Effect.tap(() => Deferred.await(mayAnswer))
+              )
+          }
+        }))
+      ).pipe(Layer.provide(service.layer))
+      const context = yield* Layer.build(Layer.merge(sqlite.layer(folder), slow))
+      const scanner = yield* Effect.provide(openScanner("invoices", { limit: 10 }), context)
+      const full = yield* Effect.forkChild(scanner.full)
+      yield* Deferred.await(asked)
+      service.skipped.clear()
+      service.put({ ...invoice(3), amount: 300 })
+      const head = yield* Effect.forkChild(scanner.head(4))
+      yield* Effect.sleep("50 millis")
+      yield* Deferred.succeed(mayAnswer, undefined)
+      assert.deepInclude(yield* Fiber.join(full), { missing: 0, skipped: 1 })
+      assert.deepInclude(yield* Fiber.join(head), { updated: 1 })
+      assert.deepStrictEqual(rowsOf(fileIn(folder), "SELECT amount FROM invoices WHERE id = 'inv_3'"), [{
+        amount: 300
+      }])
+    }).pipe(Effect.scoped))
+})
+
+describe("a rule for personal data", () => {
+  const key = Redacted.make(Buffer.alloc(32, 7))
+  it.live.each<readonly [name: string, rule: PersonalRule, sent: ReadonlyArray<string>]>([
+    ["omit", { ...keepAll, preset: "omit", undocumented: "omit" }, ["reference"]],
+    ["pseudonymize", { ...keepAll, preset: "pseudonymize", key }, ["reference"]],
+    ["keep", keepAll, ["reference", "contract"]],
+    ["omit the reference", { ...keepAll, fields: { reference: "omit" } }, ["contract", "customerDocumentNumber"]]
+  ])("%s: sends only values that the destination has", ([, personal, sent]) =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const service = new SkippingService(invoices(25))
+      const run = scan("invoices", { limit: 10, personal }).pipe(
+        Effect.provide(Layer.merge(sqlite.layer(folder), service.layer))
+      )
+      yield* run
+      yield* Effect.provide(prove(["customerDocumentNumber", "contract", "reference"]), sqlite.layer(folder))
+      service.records.delete("inv_3")
+      yield* run
+      assert.deepInclude(yield* run, { missing: 1 })
+      assert.deepStrictEqual(service.requests.map((filters) => Object.keys(filters).join()), sent)
+    }).pipe(Effect.scoped))
+})
+
+describe("a reader of a destination of version 9", () => {
+  it.live("reads its changes without the new columns, and an export adds them", () =>
+    Effect.gen(function*() {
+      const { folder, run, service } = yield* opened(sqlite, 40, both)
+      service.put({ ...invoice(3), amount: 4 })
+      yield* run()
+      const tables = ["changes", "invoices", "payout_requests", "payin_sources"]
+      const views = Lists.all.map(({ label }) => `DROP VIEW ${label.replaceAll("-", "_")}_seen`)
+      execute(
+        fileIn(folder),
+        [...views, ...tables.map((table) => `ALTER TABLE ${table} DROP COLUMN rechecked`), "PRAGMA user_version = 9"]
+          .join(";")
+      )
+      const changes = Effect.scoped(
+        Effect.flatMap(openReader(fileIn(folder), "here"), (reader) => reader.changes(0, 10, [Lists.invoices]))
+      )
+      assert.deepStrictEqual((yield* changes).map(({ id, rechecked }) => [id, rechecked]), [["inv_3", undefined]])
+      service.records.delete("inv_5")
+      for (const missing of [0, 1]) assert.deepInclude(yield* run(), { missing })
+      assert.include((yield* changes).at(-1)?.rechecked, "customerDocumentNumber")
+    }).pipe(Effect.scoped))
+})
