@@ -283,5 +283,10 @@ const columnsOf = (
     })
   },
   { name: "before", hidden: true, of: ({ before }) => before === undefined ? null : { json: before } },
-  { name: "after", hidden: true, of: ({ after }) => after === undefined ? null : { json: after } }
+  { name: "after", hidden: true, of: ({ after }) => after === undefined ? null : { json: after } },
+  {
+    name: "rechecked",
+    hidden: true,
+    of: ({ rechecked }) => rechecked === undefined ? null : { json: rechecked }
+  }
 ]

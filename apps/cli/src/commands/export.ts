@@ -96,6 +96,11 @@ const exportFlags = {
     "rebind",
     "accept this service, merchant and key for the destination from now on; for a service that has moved, another merchant or a new key"
   ),
+  acceptMissing: textFlag(
+    "accept-missing",
+    "NUMBER",
+    "in this run, look for the records of one list that were held back, and mark those that are nowhere, at most so many"
+  ),
   ...scanFlags,
   format: resultFormatFlag
 }
@@ -120,23 +125,26 @@ export const exportCommand = <R>(
         ? [...new Set(input.lists)]
         : source?.lists ?? Lists.all.map(({ name }) => name)
       // All settings are checked together, before anything is opened: a wrong setting leaves no empty destination.
-      const { concurrency, destination, parts, personal, scanOptions, service } = yield* checkAll({
+      const { acceptMissing, concurrency, destination, parts, personal, scanOptions, service } = yield* checkAll({
         destination: destinationFor(input, names),
         scanOptions: chosenScanOptionsOf(input),
         personal: chosenPersonal("forService"),
         parts: partsOf(input, names),
         concurrency: setting({ name: "concurrency", text: input.concurrency }, undefined, wholeNumber(1, 64)),
+        acceptMissing: acceptMissingOf(input, names),
         service: serviceFor(api, input)
       })
       yield* warnOfCursorLife(Context.get(service, PaymentsApi), destination, names, logLine)
       const isStored = Destination.isStored(destination)
       if (!isStored || input.format === "json") yield* requireOutput
-      const next = nextOf({ ...input, source: yield* SourceFlag, config: yield* ConfigFlag })
-      const output: ExportOutput = { isStored, format: input.format, next }
+      const given = { ...input, source: yield* SourceFlag, config: yield* ConfigFlag }
+      const next = nextOf(given)
+      const output: ExportOutput = { isStored, format: input.format, next, acceptMissing: acceptCommandOf(given) }
       yield* Effect.gen(function*() {
         const metrics = yield* Metrics
         const options: ScanOptions = {
           ...scanOptions,
+          acceptMissing,
           personal,
           rebind: input.rebind,
           onEvent: (event) => metrics.onEvent(sourceName, event)
@@ -201,9 +209,20 @@ const repeated = [
   "onLocked",
   "ignoreField",
   "missingLimit",
+  "acceptMissing",
   "format",
   "rebind"
 ] as const
+
+/** The flags that the command which accepts missing records repeats. */
+const repeatedToAccept = ["source", "config", "to", "patience", "onLocked", "ignoreField", "missingLimit"] as const
+
+/** Returns the function that returns the command which accepts that so many records of a list are missing. */
+const acceptCommandOf =
+  (given: Given & GivenFlags<"source" | "config">): ExportOutput["acceptMissing"] => (list, records) => {
+    const flags = flagsText(givenFlags(given, repeatedToAccept))
+    return printable(`payments export ${Lists.byName[list].label}${flags} --accept-missing ${records}`)
+  }
 
 /** Returns the same command, which resumes an interrupted export. */
 const nextOf = (
@@ -226,14 +245,28 @@ const destinationFor = Effect.fnUntraced(function*(
 
 /** Returns why an export to stdout is impossible with these flags, or undefined if it is possible. */
 const conflictOf = (
-  { ignoreField, missingLimit, onLocked, rebind }: Given,
+  { acceptMissing, ignoreField, missingLimit, onLocked, rebind }: Given,
   names: ReadonlyArray<Lists.ListName>
 ): string | undefined =>
   names.length > 1
     ? "Only one list at a time can go to stdout (-), because its lines do not name their list. Name one list."
-    : rebind || [ignoreField, missingLimit, onLocked].some((given) => given !== undefined)
-    ? "--rebind, --on-locked, --ignore-field and --missing-limit do not apply to stdout (-). Remove them."
+    : rebind || [acceptMissing, ignoreField, missingLimit, onLocked].some((given) => given !== undefined)
+    ? "--rebind, --on-locked, --ignore-field, --missing-limit and --accept-missing do not apply to stdout (-). Remove them."
     : undefined
+
+/** Reads how many records of the list are accepted as missing. Fails if other flags exclude it. */
+const acceptMissingOf = Effect.fnUntraced(function*(
+  { acceptMissing: text, customerIds, settlementDates }: Given,
+  names: ReadonlyArray<Lists.ListName>
+) {
+  const accepted = yield* setting({ name: "accept-missing", text }, undefined, wholeNumber(1))
+  if (accepted === undefined) return undefined
+  if (names.length !== 1) return yield* usage("--accept-missing needs exactly one list, because it counts its records.")
+  if (customerIds !== undefined || settlementDates !== undefined) {
+    return yield* usage("--accept-missing needs a scan of the whole list. Remove --settlement-dates or --customer-ids.")
+  }
+  return accepted
+})
 
 interface Parts {
   readonly list: Lists.ListName
@@ -298,6 +331,8 @@ export interface ExportOutput {
   readonly isStored: boolean
   readonly format: ResultFormat
   readonly next: Next
+  /** Returns the command that accepts that so many records of a list are missing. */
+  readonly acceptMissing: (list: Lists.ListName, records: number) => string
 }
 
 /** Exports the lists concurrently, shows the progress, and prints a summary at the end. */
@@ -307,7 +342,7 @@ export const exportLists = (names: ReadonlyArray<Lists.ListName>, options: ScanO
 /** Runs the scans, shows their progress and prints the summary. Fails with the exit code of the outcomes. */
 const withProgress = Effect.fnUntraced(function*<R>(
   names: ReadonlyArray<Lists.ListName>,
-  { format, isStored, next }: ExportOutput,
+  { acceptMissing, format, isStored, next }: ExportOutput,
   options: ScanOptions,
   scans: (onEvent: ScanOptions["onEvent"]) => Effect.Effect<ReadonlyArray<ScanOutcome>, never, R>
 ) {
@@ -340,7 +375,12 @@ const withProgress = Effect.fnUntraced(function*<R>(
       )
     )
   )
-  const problems = problemsOf(outcomes, isStored ? sink : "stdout", options.personal?.undocumented === "hold")
+  const problems = problemsOf(
+    outcomes,
+    isStored ? sink : "stdout",
+    acceptMissing,
+    options.personal?.undocumented === "hold"
+  )
   yield* logBegunGeneration(sink, startedAt)
   if (format === "json") {
     yield* printDocument(outcomes)

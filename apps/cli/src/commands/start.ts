@@ -9,7 +9,7 @@ import { Config, Effect, Layer } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
 import { type ResultFormat, resultFormatFlag } from "../output/ResultOutput.ts"
-import { exportLists } from "./export.ts"
+import { exportLists, type ExportOutput } from "./export.ts"
 
 /**
  * The options of the sandbox: 10,000 records in each list, and a few faults that show how retries work. A few large amounts
@@ -79,7 +79,13 @@ const isConfigured = Effect.map(
 )
 
 const run = Effect.fnUntraced(function*(file: string, format: ResultFormat) {
-  const output = { isStored: true, format, next: `payments start${format === "text" ? "" : ` --format ${format}`}` }
+  const output: ExportOutput = {
+    isStored: true,
+    format,
+    next: `payments start${format === "text" ? "" : ` --format ${format}`}`,
+    acceptMissing: (list, records) =>
+      `payments export ${Lists.byName[list].label} --to sqlite:${file} --accept-missing ${records}`
+  }
   const personal = yield* environmentPersonal
   yield* exportLists(Lists.all.map(({ name }) => name), { personal }, output).pipe(
     Effect.provide(Destination.layer({ _tag: "Sqlite", file }))

@@ -1,10 +1,11 @@
 /** Formats the changed fields of a row for people: `amount 2.0 → 3, status pending → paid`. */
-import type { ChangeRow } from "@payments/copy"
+import { type ChangeRow, recheckWords } from "@payments/copy"
 import { membersOf } from "@payments/core"
 import type { firstNames } from "./Table.ts"
 
-/** Returns each changed field with its values before and after. */
-export const changedFields = ({ after, before, fields }: ChangeRow): string => {
+/** Returns each changed field with its values before and after; of a missing record, how it was looked for. */
+export const changedFields = ({ after, before, fields, rechecked }: ChangeRow): string => {
+  if (rechecked !== undefined) return recheckWords(rechecked) ?? ""
   if (before === undefined || after === undefined) return fields.join(", ")
   const [oldMembers, newMembers] = [membersOf(before), membersOf(after)]
   return fields.map((field) => {

@@ -54,6 +54,8 @@ export const summarize = (
 export const problemsOf = (
   outcomes: ReadonlyArray<ScanOutcome>,
   destination: Destination,
+  /** Returns the command that accepts that so many records of a list are missing. */
+  acceptMissing: (list: Lists.ListName, records: number) => string,
   /** Whether the rule for personal data holds records with undocumented fields, which are quarantined too. */
   isHolding = false
 ): ReadonlyArray<string> =>
@@ -65,9 +67,11 @@ export const problemsOf = (
     return [
       ...(isShort ? [missingRecords(list, destination)] : []),
       ...(heldBack === 0 ? [] : [
-        `${
-          counted(heldBack, "record")
-        } held back: too many would be marked missing at once. Find out why; if they are really gone, run again with a higher --missing-limit`
+        `${counted(heldBack, "record")} held back: ${
+          scans.some(({ heldBackBy }) => heldBackBy === "requests")
+            ? "they are too many to look for in one scan"
+            : "too many would be marked missing at once"
+        }. Find out why; if they are really gone, run: ${acceptMissing(list, heldBack)}`
       ]),
       ...(quarantined === 0 ? [] : [
         `records that do not match the document${isHolding ? " or wait for a decision about a field" : ""}: ${
@@ -174,6 +178,8 @@ const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
   const parts = scans.filter(({ part }) => part !== undefined).length
   const returned = sumOf(scans, (scan) => scan.returned)
   const repeats = sumOf(scans, (scan) => scan.repeats)
+  const skipped = sumOf(scans, (scan) => scan.skipped)
+  const unchecked = sumOf(scans, (scan) => scan.unchecked)
   const replaced = sumOf(scans, (scan) => scan.replaced)
   const undocumented = undocumentedIn(scans)
   return [
@@ -181,6 +187,12 @@ const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
       ? []
       : [`${counted(parts, "part")}; records outside these parts were not read, and no record was marked missing`]),
     ...(returned === 0 ? [] : [`${counted(returned, "record")} reappeared after being missing`]),
+    ...(skipped === 0
+      ? []
+      : [`the list did not return ${counted(skipped, "record")} that a filter found; not missing`]),
+    ...(unchecked === 0
+      ? []
+      : [`${counted(unchecked, "record")} could not be looked for, and not marked missing; the next scan tries again`]),
     ...(repeats === 0 ? [] : [`${counted(repeats, "record")} returned more than once; the last version is stored`]),
     ...(replaced === 0 ? [] : [
       `${

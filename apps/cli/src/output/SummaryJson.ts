@@ -44,6 +44,8 @@ const figuresOf = (scans: ReadonlyArray<ScanSummary>, isStored: boolean) => {
     unchanged: total(({ unchanged }) => unchanged),
     missing: total(({ missing }) => missing),
     heldBack: total(({ heldBack }) => heldBack),
+    skipped: total(({ skipped }) => skipped),
+    unchecked: total(({ unchecked }) => unchecked),
     reappeared: total(({ returned }) => returned),
     repeated: total(({ repeats }) => repeats)
   }
