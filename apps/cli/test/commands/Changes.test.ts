@@ -79,7 +79,7 @@ describe("payments changes", () => {
         )
         const csv = yield* runInProcess(emptyApi, ["changes", "--from", to, "--format", "csv"])
         const [head, row] = csv.out.split("\r\n")
-        assert.strictEqual(head, "seq,generation,list,scan,at,change,id,fields,before,after")
+        assert.strictEqual(head, "seq,generation,list,scan,at,change,id,fields,before,after,rechecked")
         assert.include(row, `,insert,"'=1+1\u001b[31m",,,"{""id"":""=1+1\\u001b[31m"",""amount"":5}"`)
       })
     ))
@@ -447,6 +447,57 @@ describe("payments export", () => {
         const raised = yield* exporting(to, of(all.slice(5)), "--missing-limit", "50%")
         assert.strictEqual(raised.code, 0)
         assert.deepStrictEqual(missing(), ["a", "b", "c", "d", "e"].map((id) => ({ id })))
+      })
+    ))
+
+  it.live("prints the command that accepts rows that are held back, which marks at most as many", () =>
+    inFolder((to, file) =>
+      Effect.gen(function*() {
+        const all = Array.from({ length: 20 }, (_, index) => `i${index}`)
+        const of = (from: number) => serving(...all.slice(from).map((id) => invoice(id, 1)))
+        yield* exporting(to, of(0))
+        const heldBack = yield* exporting(to, of(5), "--patience", "1m")
+        const command = `payments export invoices --to ${to} --patience 1m --accept-missing 5`
+        assert.deepStrictEqual([heldBack.code, heldBack.err.includes(`if they are really gone, run: ${command}\n`)], [
+          10,
+          true
+        ])
+        const more = yield* exporting(to, of(6), "--accept-missing", "5")
+        assert.strictEqual(more.code, 10)
+        assert.include(more.err, "6 records held back: too many would be marked missing at once.")
+        assert.include(more.err, " --accept-missing 6\n")
+        const missing = () => rowsOf(file, "SELECT count(*) AS missing FROM invoices WHERE missing_since IS NOT NULL")
+        assert.deepStrictEqual(missing(), [{ missing: 0 }])
+        assert.strictEqual((yield* exporting(to, of(6), "--accept-missing", "6")).code, 0)
+        assert.deepStrictEqual(missing(), [{ missing: 6 }])
+        const table = yield* runInProcess(emptyApi, ["changes", "--from", to, "--format", "table"])
+        assert.match(table.out, / missing {3}i0 +unchecked \(no filter could look for it\)\n/)
+        const json = yield* runInProcess(emptyApi, ["changes", "--from", to, "--format", "ndjson"])
+        assert.match(json.out.split("\n")[0] ?? "", /"rechecked":\{"filters":\[\],"requests":0,"at":"[^"]+"\}/)
+      })
+    ))
+
+  it.live("refuses --accept-missing without one whole list", () =>
+    inFolder((to) =>
+      Effect.gen(function*() {
+        const cases = [
+          [
+            ["invoices", "--accept-missing", "0"],
+            "Invalid value for --accept-missing. Expected: a whole number, 1 or more"
+          ],
+          [["--accept-missing", "5"], "--accept-missing needs exactly one list, because it counts its records."],
+          [
+            ["invoices", "--accept-missing", "5", "--settlement-dates", "2024-05-01..2024-05-02"],
+            "--accept-missing needs a scan of the whole list. Remove --settlement-dates or --customer-ids."
+          ]
+        ] as const
+        for (const [flags, problem] of cases) {
+          const refused = yield* runInProcess(emptyApi, ["export", ...flags, "--to", to])
+          assert.strictEqual(refused.code, 2)
+          assert.include(refused.err, problem)
+        }
+        const stdout = yield* runInProcess(emptyApi, ["export", "invoices", "--to", "-", "--accept-missing", "5"])
+        assert.deepStrictEqual([stdout.code, stdout.err.includes("--accept-missing do not apply to stdout")], [2, true])
       })
     ))
 

@@ -23,6 +23,7 @@ const change = (seq: number, members: Partial<ChangeRow> = {}): ChangeRow => ({
   fields: ["status"],
   before: `{"status":"pending"}`,
   after: `{"status":"paid"}`,
+  rechecked: undefined,
   ...members
 })
 
