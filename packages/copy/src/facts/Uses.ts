@@ -7,21 +7,24 @@ export interface Use {
   readonly by: string
   /** Whether only exports observe it. Otherwise a probe does too. */
   readonly isObservedByExports?: boolean
-  /** Whether it only adds a warning, so that nothing is missing without it. */
-  readonly isWarning?: boolean
+  /** Whether it only adds a warning, or another fact can take its place. */
+  readonly isOptional?: boolean
 }
 
 const usesOfAll: ReadonlyArray<Use> = [
   { fact: "list-order", by: "head passes", isObservedByExports: true },
   { fact: "places", by: "head passes", isObservedByExports: true },
   { fact: "count", by: "exports" },
-  { fact: "cursor-life", by: "exports", isWarning: true }
+  { fact: "cursor-life", by: "exports", isOptional: true }
 ]
 
 /** Returns the facts of a list that change what a program does. */
 export const usesOf = (list: Lists.AnyList): ReadonlyArray<Use> => [
   ...usesOfAll,
   ...(list.windowFilter === undefined ? [] : [{ fact: `filter-${list.windowFilter}`, by: "window passes" }]),
+  // Each of them can find a record that the list has skipped.
+  ...Object.keys(list.filters).filter((field) => field !== list.windowFilter)
+    .map((field) => ({ fact: `filter-${field}`, by: "exports", isOptional: true })),
   ...(list.parameterNames === "documented"
     ? []
     : [...Object.keys(list.filters), "limit", "cursor"].map((field) => ({

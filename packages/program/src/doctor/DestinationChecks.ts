@@ -64,7 +64,9 @@ export const checkFacts = (
     const reader = yield* Destination.reader(to)
     const open = (yield* Effect.forEach(lists, (list) =>
       Effect.map(certainIn(reader, list, source), (certain) =>
-        usesOf(list).filter(({ fact, isWarning = false }) => !isWarning && certain[fact] === undefined).map((use) => ({
+        usesOf(list).filter(({ fact, isOptional = false }) => !isOptional && certain[fact] === undefined).map((
+          use
+        ) => ({
           ...use,
           list: list.label
         })))))
