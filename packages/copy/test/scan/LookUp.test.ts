@@ -1,14 +1,18 @@
 /** Looking for rows before they are marked missing: its limits, personal data, passes, kills, and hostile answers. */
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists, PaymentsApi } from "@payments/core"
 import { execute, rowsOf, temporaryFolder } from "@payments/testkit/Folder"
 import { Deferred, Effect, Fiber, Layer, Logger, Redacted } from "effect"
 import { join } from "node:path"
 import { verify } from "../../src/ask/Verify.ts"
+import * as Destination from "../../src/destination/Destination.ts"
+import { defaultFormat } from "../../src/files/FileSink.ts"
+import { erase } from "../../src/personal/Erase.ts"
 import { keepAll, type PersonalRule } from "../../src/rule/Rule.ts"
 import { openScanner, scan } from "../../src/scan/Scan.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
-import { openReader } from "../../src/sqlite/SqliteStore.ts"
+import { openMaintenance, openReader } from "../../src/sqlite/SqliteStore.ts"
 import { type Backend, invoice, invoices, opened, suite } from "./LookUpTest.ts"
 import { prove, SkippingService } from "./SkippingService.ts"
 
@@ -216,6 +220,68 @@ describe("a rule for personal data", () => {
       yield* run
       assert.deepInclude(yield* run, { missing: 1 })
       assert.deepStrictEqual(service.requests.map((filters) => Object.keys(filters).join()), sent)
+    }).pipe(Effect.scoped))
+})
+
+describe("a record that has no value of a filter", () => {
+  const key = Redacted.make(Buffer.alloc(32, 7))
+  const missing = (service: SkippingService, change: (folder: string) => Effect.Effect<unknown, unknown>) =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const run = scan("invoices", { limit: 10, personal: { ...keepAll, key } }).pipe(
+        Effect.provide(Layer.merge(sqlite.layer(folder), service.layer))
+      )
+      yield* run
+      yield* Effect.provide(prove(both), sqlite.layer(folder))
+      yield* Effect.orDie(change(folder))
+      service.records.delete("inv_3")
+      yield* run
+      assert.deepInclude(yield* run, { missing: 1, unchecked: 0 })
+      return service.requests
+    })
+
+  it.live("because its person was erased, is not looked for", () =>
+    Effect.gen(function*() {
+      const service = new SkippingService([{ ...invoice(3), customerDocumentNumber: "secret" }, ...invoices(3)])
+      const criteria = [{ kind: "document-number", value: Redacted.make("secret") }] as const
+      const requests = yield* missing(service, (folder) =>
+        Effect.scoped(
+          Effect.flatMap(
+            openMaintenance(fileIn(folder), "here"),
+            (open) => erase(open, { criteria, key, by: "tester" })
+          )
+        ))
+      assert.deepStrictEqual(requests, [])
+    }).pipe(Effect.scoped))
+
+  it.live("but a pseudonym of an earlier rule, is not looked for by it", () =>
+    Effect.gen(function*() {
+      const pseudonym = `ps1_${"0123456789abcdef".repeat(2)}`
+      const service = new SkippingService([
+        { ...invoice(3), reference: pseudonym, customerDocumentNumber: "" },
+        ...invoices(3)
+      ])
+      assert.deepStrictEqual(yield* missing(service, () => Effect.void), [])
+    }).pipe(Effect.scoped))
+})
+
+describe("a destination behind another sink", () => {
+  it.live.each<readonly [name: string, to: (folder: string) => Destination.Destination]>([
+    ["a thread", (folder) => ({ _tag: "Sqlite", file: fileIn(folder) })],
+    ["a folder of files", (folder) => ({ _tag: "Files", folder: join(folder, "files"), format: defaultFormat })]
+  ])("of %s waits for the look-ups too", ([, to]) =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const service = new SkippingService(invoices(40))
+      const sink = Layer.provide(Destination.layer(to(folder)), NodeServices.layer)
+      const run = scan("invoices", { limit: 10 }).pipe(Effect.provide(Layer.merge(sink, service.layer)))
+      yield* run
+      yield* Effect.provide(prove(both), sink)
+      service.records.delete("inv_3")
+      service.skipped.add("inv_4")
+      yield* run
+      assert.deepInclude(yield* run, { missing: 1, skipped: 1, records: 39, unseen: 0 })
+      assert.deepInclude(yield* run, { missing: 0, skipped: 0 })
     }).pipe(Effect.scoped))
 })
 
