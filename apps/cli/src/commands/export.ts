@@ -107,6 +107,21 @@ const exportFlags = {
 
 type Given = Command.Command.Config.Infer<typeof exportFlags>
 
+const examples = [
+  { command: "payments export --to sqlite:./payments.db", description: "all lists" },
+  { command: "payments export invoices --to 'file:./invoices?format=parquet'", description: "one list, as a file" },
+  { command: "payments export invoices --to - | gzip > invoices.ndjson.gz", description: "one list, to stdout" },
+  {
+    command: "payments export invoices --from sqlite:./payments.db --at 2024-05-31 --to - > invoices.ndjson",
+    description: "the invoices of a copy as they were at the end of this day"
+  },
+  {
+    command:
+      "payments export invoices --to sqlite:./payments.db --settlement-dates 2024-05-01..2024-05-31 --concurrency 8",
+    description: "the invoices settled in May, eight days at a time"
+  }
+]
+
 /** Makes the command. `api` is the service to read. `telemetry` exports what happens, for the time of the export. */
 export const exportCommand = <R>(
   api: Layer.Layer<PaymentsApi, ProgramError, R>,
@@ -166,20 +181,7 @@ export const exportCommand = <R>(
     }, Effect.scoped)
   ).pipe(
     Command.withDescription("Copy lists into a database or files; resumes an interrupted run"),
-    Command.withExamples([
-      { command: "payments export --to sqlite:./payments.db", description: "all lists" },
-      { command: "payments export invoices --to 'file:./invoices?format=parquet'", description: "one list, as a file" },
-      { command: "payments export invoices --to - | gzip > invoices.ndjson.gz", description: "one list, to stdout" },
-      {
-        command: "payments export invoices --from sqlite:./payments.db --at 2024-05-31 --to - > invoices.ndjson",
-        description: "the invoices of a copy as they were at the end of this day"
-      },
-      {
-        command:
-          "payments export invoices --to sqlite:./payments.db --settlement-dates 2024-05-01..2024-05-31 --concurrency 8",
-        description: "the invoices settled in May, eight days at a time"
-      }
-    ])
+    Command.withExamples(examples)
   )
 
 /** Returns the given flags that only an export from the service has. */
