@@ -40,10 +40,16 @@ export const laterChanges = (list: Lists.AnyList, seq: number): Statement =>
 /** The text before the point of a row that has had another one. */
 export const textThen = sql`(SELECT before FROM ${schema}.changes AS b WHERE b.seq = c.text_seq)`
 
-const lastTime = (list: Lists.AnyList, seq: number, condition: Statement): Statement =>
-  sql`coalesce((SELECT at FROM ${schema}.changes AS e WHERE e.${ofList(list)} AND e.id = t.id AND e.seq <= ${
+/** A column of the last change up to the point that meets a condition. */
+const lastOf = (column: "at" | "rechecked", list: Lists.AnyList, seq: number, condition: Statement): Statement =>
+  sql`(SELECT ${raw(column)} FROM ${schema}.changes AS e WHERE e.${ofList(list)} AND e.id = t.id AND e.seq <= ${
     literal(seq)
-  } AND ${condition} ORDER BY e.seq DESC LIMIT 1), t.first_seen_at)`
+  } AND ${condition} ORDER BY e.seq DESC LIMIT 1)`
+
+const lastTime = (list: Lists.AnyList, seq: number, condition: Statement): Statement =>
+  sql`coalesce(${lastOf("at", list, seq, condition)}, t.first_seen_at)`
+
+const marksMissing = raw("kind = 'missing' AND scan <> 0")
 
 /**
  * The rows with these columns. `valueThen` returns SQL for the value of a column in a text of before; undefined if the
@@ -61,12 +67,13 @@ export const rowsThen = (
 ): Statement => {
   const expressionOf = (name: string): Statement => {
     const column = raw(`t.${quoted(name)}`)
-    if (name === "missing_since") {
+    if (name === "missing_since" || name === "rechecked") {
+      const missing = name === "rechecked"
+        ? lastOf("rechecked", list, seq, marksMissing)
+        : lastTime(list, seq, marksMissing)
       return asType(
         "TEXT",
-        sql`CASE WHEN c.mark IS NULL THEN ${column} WHEN c.mark = ${literal(marks.returned)} THEN ${
-          lastTime(list, seq, raw("kind = 'missing' AND scan <> 0"))
-        } END`
+        sql`CASE WHEN c.mark IS NULL THEN ${column} WHEN c.mark = ${literal(marks.returned)} THEN ${missing} END`
       )
     }
     if (name === "changed_at") {
