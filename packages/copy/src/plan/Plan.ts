@@ -76,6 +76,8 @@ export interface PlanInput {
   /** The first unused row number. */
   readonly nextRow: number
   readonly records: ReadonlyArray<HashedRecord>
+  /** How many of the last records are not of the list's pages, so that they have no place in the list. Default 0. */
+  readonly unplaced?: number
   /** By id. */
   readonly stored: ReadonlyMap<string, StoredRow>
   /** The texts of the {@link differingRows}, by row number. */
@@ -133,6 +135,8 @@ interface PlanState {
   readonly quarantined: Array<Quarantined>
   readonly contents: ContentCounts
   readonly places: { -readonly [Name in keyof Places]: Places[Name] }
+  /** 0 if places are not counted. */
+  knownRows: number
   nextRow: number
   replaced: number
 }
@@ -150,10 +154,15 @@ export const plan = (input: PlanInput): Plan => {
     quarantined: [],
     contents: new ContentCounts(input.layout, input.since),
     places: { ...totals.places },
+    knownRows: input.knownRows ?? 0,
     nextRow: input.nextRow,
     replaced: totals.replaced
   }
-  for (const record of input.records) planRecord(state, record)
+  const placed = input.records.length - (input.unplaced ?? 0)
+  for (const [index, record] of input.records.entries()) {
+    if (index >= placed) state.knownRows = 0
+    planRecord(state, record)
+  }
   const { changes, counts, places, quarantined, replaced, running: { digest, sums } } = state
   return {
     writes: [...state.writes.values()],
@@ -202,7 +211,7 @@ const planInsert = (state: PlanState, record: RecordWithId): void => {
   if (input.emitChanges.inserts) changes.push({ kind: "insert", id, fields: [], before: undefined, after: text })
 }
 
-const countPlace = ({ input: { knownRows = 0 }, places }: PlanState): void => {
+const countPlace = ({ knownRows, places }: PlanState): void => {
   if (knownRows === 0) return
   places.fresh++
   places.freshAtEnd++
@@ -219,7 +228,7 @@ const planRow = (state: PlanState, record: RecordWithId, row: StoredRow, text: s
     : differingMembers(text ?? "", record.text, ignored)
   const isFirst = seen.add(row.row)
   if (!isFirst) counts.repeats++
-  else if (row.row < (state.input.knownRows ?? 0)) {
+  else if (row.row < state.knownRows) {
     state.places.known++
     state.places.freshAtEnd = 0
   }

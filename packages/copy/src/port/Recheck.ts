@@ -27,6 +27,8 @@ export const recheckWords = (text: string): string | undefined =>
 export interface Rechecks {
   /** The rows to mark, each with its {@link Recheck} as JSON. Rows that meanwhile exist are not marked. */
   readonly missing: ReadonlyMap<number, string>
+  /** How many of the batch's last records filters have found. The others are those of the batch that waited. */
+  readonly found: number
   /** The rows that a filter found, although the list did not return them. */
   readonly skipped: number
   /** The rows that could not be looked for now. They are not marked. */

@@ -45,7 +45,10 @@ export interface Batch {
   readonly checkpoint: string | null
   /** A key and merchant ids to which this batch binds the destination. Earlier ones stay bound. */
   readonly owner?: OwnerClaim | undefined
-  /** With `checkpoint: null`: what was found out about the {@link Session.unseen} rows. The scan ends with this batch. */
+  /**
+   * With `checkpoint: null`: what was found out about the {@link Session.unseen} rows. The scan ends with this batch, which has
+   * the records of the batch that waited, and then those that filters have found.
+   */
   readonly rechecks?: Rechecks | undefined
 }
 
@@ -195,7 +198,7 @@ export interface Session {
   readonly progress: Effect.Effect<ScanProgress>
   /**
    * Writes the batch and its checkpoint in one transaction. `checkpoint: null` also ends the scan, unless rows have to be looked
-   * for first: `unseen` of the progress. Then the checkpoint stays that before the batch. A batch that changes no row may be
+   * for first: `unseen` of the progress. Then nothing is written, and the batch has to be committed again with `rechecks`. A batch that changes no row may be
    * committed later, together with other such batches. After a crash, those records are read again.
    */
   readonly commit: (batch: Batch) => Effect.Effect<ScanProgress, SinkError>

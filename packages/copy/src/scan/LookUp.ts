@@ -18,6 +18,8 @@ const [fewestRows, requestsPerRow] = [50, 100]
 const lookUpsPerRow = 2
 /** A filter with more pages is too wide. */
 const pagesPerLookUp = 10
+/** A service may refuse one value for its form. After so many, it does not know the filter. */
+const maxRefused = 2
 /** After so many rows that could not be looked for, the service is in trouble: the others are not looked for either. */
 const maxFailures = 3
 /** The texts that are read at once. */
@@ -35,8 +37,10 @@ interface Candidate {
 
 interface Looking {
   readonly reading: Reading
-  /** The filters that the service did not apply, or refused. */
+  /** The filters that the service did not apply, or refused with several values. */
   readonly broken: Set<string>
+  /** How many values of each filter the service has refused. */
+  readonly refused: Map<string, number>
   /** The records that were found, and the pages that were read. */
   readonly records: Array<BatchRecord>
   readonly pages: Array<PageBatch>
@@ -78,6 +82,7 @@ const lookForAll = Effect.fnUntraced(function*(
   const looking: Looking = {
     reading,
     broken: new Set(),
+    refused: new Map(),
     records: [],
     pages: [],
     missing: new Map(),
@@ -97,6 +102,7 @@ const lookForAll = Effect.fnUntraced(function*(
     else if (looking.failures >= maxFailures) looking.unchecked++
     else yield* lookFor(looking, candidate)
   }
+  yield* requireAdmitted(looking, rows.length)
   const { missing, pages, problem, records, skipped, unchecked } = looking
   if (unchecked > 0) {
     yield* Effect.logWarning(
@@ -105,14 +111,36 @@ const lookForAll = Effect.fnUntraced(function*(
   }
   const heldBack = candidates === undefined ? rows.length : 0
   const owner = yield* reading.guard.claim(pages)
+  const last = reading.waiting ?? { pages: 0, records: [], undocumented: new Map(), checkpoint: null }
   yield* commitBatch(reading, session, {
-    pages: 0,
-    records,
-    undocumented: new Map(),
-    checkpoint: null,
+    ...last,
+    records: [...last.records, ...records],
     owner,
-    rechecks: { missing, skipped, unchecked, heldBack }
+    rechecks: { missing, found: records.length, skipped, unchecked, heldBack }
   }, [])
+})
+
+/**
+ * Another merchant's pages must not show that a record is gone. Unless the guard admits all pages that were read, nothing that they
+ * have shown counts. It decides once: for a page without records, it may have to read others.
+ */
+const requireAdmitted = Effect.fnUntraced(function*(
+  looking: Looking,
+  rows: number
+): Effect.fn.Return<void, SinkError> {
+  const { missing, pages, reading, records } = looking
+  if (pages.length === 0) return
+  const admitted = yield* Effect.result(reading.guard.admit(pages, true))
+  if (Result.isFailure(admitted) && admitted.failure._tag === "SinkError") return yield* admitted.failure
+  if (Result.isSuccess(admitted) && admitted.success === pages.length) return
+  looking.problem = Result.isFailure(admitted)
+    ? admitted.failure.message
+    : "it is not certain whose records the answers are"
+  looking.skipped = 0
+  looking.unchecked = rows
+  missing.clear()
+  records.splice(0)
+  pages.splice(0)
 })
 
 /** The filters in the order in which they are tried. Filters by other fields follow, as the list has them. */
@@ -166,9 +194,9 @@ const lookFor = Effect.fnUntraced(function*(
   looking: Looking,
   { id, row, values }: Candidate
 ): Effect.fn.Return<void, SinkError> {
-  const { broken } = looking
+  const { broken, refused } = looking
   const filters: Array<string> = []
-  let requests = 0
+  let [requests, isRefused] = [0, false]
   for (const [field, value] of values.filter(([name]) => !broken.has(name))) {
     if (filters.length === lookUpsPerRow) break
     const answer = yield* readFiltered(looking, { id, field, value })
@@ -182,17 +210,21 @@ const lookFor = Effect.fnUntraced(function*(
       looking.unchecked++
       return
     }
-    if (answer.outcome === "notApplied") broken.add(field)
+    if (answer.outcome === "refused") {
+      isRefused = true
+      refused.set(field, (refused.get(field) ?? 0) + 1)
+    }
+    if (answer.outcome === "notApplied" || (refused.get(field) ?? 0) >= maxRefused) broken.add(field)
     if (answer.outcome === "absent") filters.push(field)
   }
   // Filters that are too wide will not become narrower. One that the service did not apply may work again.
-  if (filters.length === 0 && values.some(([field]) => broken.has(field))) looking.unchecked++
+  if (filters.length === 0 && (isRefused || values.some(([field]) => broken.has(field)))) looking.unchecked++
   else looking.missing.set(row, Recheck.toJson({ filters, requests, at: DateTime.formatIso(yield* DateTime.now) }))
 })
 
 /** `absent`: the whole filtered list does not have the record. */
 interface Answer {
-  readonly outcome: "found" | "absent" | "tooWide" | "notApplied" | "failed"
+  readonly outcome: "found" | "absent" | "tooWide" | "notApplied" | "refused" | "failed"
   readonly requests: number
 }
 
@@ -200,9 +232,9 @@ interface Answer {
 const readFiltered = Effect.fnUntraced(function*(
   looking: Looking,
   { field, id, value }: { readonly id: string; readonly field: string; readonly value: string }
-): Effect.fn.Return<Answer, SinkError> {
+): Effect.fn.Return<Answer> {
   const { pages, reading, records } = looking
-  const { api, convert, guard, limit, list, source: { next } } = reading
+  const { api, convert, limit, list, source: { next } } = reading
   let position: Position.Position | undefined
   for (let requests = 1; requests <= pagesPerLookUp; requests++) {
     const requested = next()
@@ -212,7 +244,7 @@ const readFiltered = Effect.fnUntraced(function*(
     const answer = yield* Effect.result(read)
     if (Result.isFailure(answer)) {
       looking.problem = answer.failure.message
-      return { outcome: isRefusal(answer.failure) ? "notApplied" : "failed", requests }
+      return { outcome: outcomeOf(answer.failure), requests }
     }
     // The client does not check filters that its settings leave unchecked.
     if (answer.success.records().some(({ value: record }) => isOther(list, field, value, record))) {
@@ -221,10 +253,6 @@ const readFiltered = Effect.fnUntraced(function*(
     }
     const page = convert(answer.success, { requested, received: next() })
     reading.retries += page.attempts - 1
-    // Nor must another merchant's page show that a record is gone.
-    const admitted = yield* Effect.result(guard.admit([page], true))
-    if (Result.isFailure(admitted) && admitted.failure._tag === "SinkError") return yield* admitted.failure
-    if (Result.isFailure(admitted) || admitted.success === 0) return { outcome: "failed", requests }
     pages.push(page)
     const found = page.records.filter((record) => record.id === id)
     records.push(...found)
@@ -241,6 +269,9 @@ const isOther = (list: Lists.AnyList, field: string, wanted: string, record: unk
   return filter !== undefined && typeof found === "string" && !Lists.matches(filter, found, wanted)
 }
 
-/** Whether the service does not apply the filter, or refuses it. */
-const isRefusal = ({ reason }: PaymentsError): boolean =>
-  reason._tag === "FilterNotApplied" || reason._tag === "InvalidRequest" || reason._tag === "NotFound"
+const outcomeOf = ({ reason }: PaymentsError): Answer["outcome"] =>
+  reason._tag === "FilterNotApplied"
+    ? "notApplied"
+    : reason._tag === "InvalidRequest" || reason._tag === "NotFound"
+    ? "refused"
+    : "failed"

@@ -86,6 +86,8 @@ export interface Reading extends ReadingOptions {
   mustDecide: boolean
   /** Whether the next commit restarts the scan. */
   restart: boolean
+  /** The last batch of the list, if it waits for look-ups. */
+  waiting: Batch | undefined
   /** The position after which to read, as a batch has it. */
   checkpoint: string | undefined
   /** Whether the reading starts at a position that an earlier run saved. */
@@ -110,6 +112,7 @@ export const makeReading = (options: ReadingOptions): Reading => {
     session: undefined,
     mustDecide: false,
     restart: false,
+    waiting: undefined,
     checkpoint,
     isResumed: checkpoint !== undefined,
     retries: 0,
@@ -255,6 +258,7 @@ export const commitBatch = (
     session.progress,
     (before) =>
       Effect.flatMap(Effect.timed(session.commit(batch)), ([elapsed, progress]) => {
+        reading.waiting = progress.unseen > 0 ? batch : undefined
         reading.checkpoint = checkpoint
         reading.sight = pages.reduce((sight, page) => withPage(sight, page.sight), reading.sight)
         guard.noteCommit(records)

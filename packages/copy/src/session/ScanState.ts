@@ -61,12 +61,12 @@ export const afterSlice = (state: ScanState, slice: FoundSlice, planned: Plan): 
   }
 }
 
-/** The scan waits for the look-ups. A run that ends meanwhile leaves the last page to the next one. */
-export const withUnseen = (
-  state: ScanState,
-  unseen: ReadonlyArray<number>,
-  checkpoint: string | undefined
-): ScanState => ({ ...state, unseen, checkpoint, findings: { ...state.findings, unseen: unseen.length } })
+/** The scan waits for the look-ups. A run that ends meanwhile leaves the last batch to the next one. */
+export const withUnseen = (state: ScanState, unseen: ReadonlyArray<number>): ScanState => ({
+  ...state,
+  unseen,
+  findings: { ...state.findings, unseen: unseen.length }
+})
 
 /** Counts the new records that the service returned after a record where the last head pass ended. */
 const afterHeadEnd = (

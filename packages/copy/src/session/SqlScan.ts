@@ -120,26 +120,27 @@ const writeSlice = (scan: RunningScan, slice: FoundSlice): Effect.Effect<boolean
   const { planInput, state } = scan
   // `prune` never removes the row with the highest number, so another program has removed rows.
   if (planInput.seen.highest >= slice.nextRow) return Effect.andThen(giveUp(scan), rowsRemoved(scan))
-  // Records that a filter found have no place in the list.
-  const knownRows = slice.rechecks === undefined ? planInput.knownRows : undefined
-  const planned = plan({ ...planInput, ...slice, knownRows, totals: state.totals })
+  const unplaced = Math.min(slice.rechecks?.found ?? 0, slice.records.length)
+  const planned = plan({ ...planInput, ...slice, unplaced, totals: state.totals })
   scan.state = ScanState.afterSlice(state, slice, planned)
   return scan.state.pendingRecords === undefined
-    ? commitPlan(scan, { ...slice, before: state.checkpoint }, planned)
+    ? commitPlan(scan, { ...slice, before: state }, planned)
     : Effect.succeed(true)
 }
 
 const commitPlan = Effect.fnUntraced(function*(
   scan: RunningScan,
-  { before, checkpoint, rechecks }: FoundSlice & { readonly before: string | undefined },
+  { before, checkpoint, rechecks }: FoundSlice & { readonly before: ScanState.ScanState },
   planned: Plan
 ): Effect.fn.Return<boolean, SinkError> {
   const now = yield* timestamp
   if (checkpoint !== null) return (yield* write(scan, { plan: planned, checkpoint, now })) === "whole"
   const conclusion = yield* concludeScan({ ...scan, totals: scan.state.totals, now }, rechecks)
   if (conclusion.end === undefined) {
-    scan.state = ScanState.withUnseen(scan.state, conclusion.unseen, before)
-    return (yield* write(scan, { plan: planned, checkpoint: before, now })) === "whole"
+    // Nothing of the batch is written until the look-ups end, so that a run that ends meanwhile counts nothing twice.
+    scan.opened.seen.undo()
+    scan.state = ScanState.withUnseen(before, conclusion.unseen)
+    return true
   }
   const { end, heldBack, heldBackBy } = conclusion
   const findings = { ...scan.state.findings, ...found(rechecks), missing: end.missing.size, heldBack, heldBackBy }

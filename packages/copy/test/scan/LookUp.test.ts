@@ -154,10 +154,9 @@ describe("a run that ends while it looks for rows", () => {
       assert.deepStrictEqual(last, { state: "running", has: 1 })
       assert.deepStrictEqual(rowsOf(fileIn(folder), "SELECT id FROM invoices WHERE missing_since IS NOT NULL"), [])
       const before = service.pages
-      const { repeats, ...resumed } = yield* run(options)
-      assert.deepInclude(resumed, { start: "resumed", missing: 1, skipped: 1 })
+      const resumed = yield* run(options)
+      assert.deepInclude(resumed, { start: "resumed", missing: 1, skipped: 1, records: 39, repeats: 0, pages: 4 })
       assert.strictEqual(service.pages - before, 1)
-      assert.isAtMost(repeats, 10)
       yield* matches(folder)
     }).pipe(Effect.scoped))
 })
