@@ -12,7 +12,7 @@ import { afterAll, beforeAll } from "vitest"
 import { moveConsumer } from "../../src/ask/Consumers.ts"
 import { prune } from "../../src/ask/Retention.ts"
 import { verify } from "../../src/ask/Verify.ts"
-import { type Session, Sink, type SinkError } from "../../src/port/Sink.ts"
+import { type ScanProgress, type Session, Sink, type SinkError } from "../../src/port/Sink.ts"
 import * as PostgresSink from "../../src/postgres/PostgresSink.ts"
 import { openScanner, type ScanEvent } from "../../src/scan/Scan.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
@@ -88,12 +88,14 @@ class Model {
   }
 
   /** Records a commit, which may be interrupted. */
-  record<A, E, R>(kind: "full" | "pass", texts: ReadonlyArray<string>, commit: Effect.Effect<A, E, R>) {
+  record<E, R>(kind: "full" | "pass", texts: ReadonlyArray<string>, commit: Effect.Effect<ScanProgress, E, R>) {
     return Effect.suspend(() => {
       this.#running.add(texts)
       return Effect.onExit(commit, (exit) =>
         Effect.sync(() => {
           if (!this.#running.delete(texts)) return
+          // The batch waits for look-ups, and is committed again with what they find.
+          if (exit._tag === "Success" && exit.value.unseen > 0) return
           this.#commits++
           // An interrupted commit also loses the batches before it that changed nothing and were not written yet.
           if (kind === "full" && exit._tag === "Failure") this.#forgetFullScan()

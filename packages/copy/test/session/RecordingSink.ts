@@ -33,12 +33,13 @@ export const recordingSink = <E, R>(
               Effect.tap(({ unseen }) =>
                 Effect.sync(() => {
                   running.delete(own)
+                  // The batch waits for look-ups, and is committed again with what they find.
+                  if (unseen > 0) return
                   for (const texts of uncommitted.get(part)?.splice(0, batch.pages) ?? []) {
                     model.commitPage(traversal, texts, own.concurrent)
                     for (const { concurrent } of running) concurrent.push(...texts)
                   }
-                  // Otherwise another commit ends the scan.
-                  if (batch.checkpoint === null && unseen === 0) model.end(traversal)
+                  if (batch.checkpoint === null) model.end(traversal)
                 })
               ),
               Effect.ensuring(Effect.sync(() => running.delete(own)))
