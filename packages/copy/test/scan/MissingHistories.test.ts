@@ -76,6 +76,7 @@ class History {
     for (const id of this.#skipped.keys()) service.skipped.add(id)
     service.ignored.clear()
     if (dice.chance(0.3)) service.ignored.add(dice.pick(fields))
+    if (dice.chance(0.1)) { for (const field of fields) service.ignored.add(field) }
   }
 
   /** Changes a record. Its date may move it to another place, and its reference may become another one. */
