@@ -151,6 +151,7 @@ export { suggestion, type UnknownName, unknownName } from "./statement/Suggestio
 export { type Table, type TableColumn, tables } from "./statement/Tables.ts"
 export * as Stdout from "./stdout/Stdout.ts"
 export { systemCodeOf } from "./stdout/Stdout.ts"
+export { type FinalStates, finalStatesText } from "./store/FinalStates.ts"
 export { ageOf, freshnessOf, heldBackText, isFresh, overviewOf } from "./store/Freshness.ts"
 export type { Erasure, RedactedCounts } from "./store/RedactionStore.ts"
 export type { ChangeRow, FullRow, Maintenance, QuarantinedRow, Reader } from "./store/Store.ts"

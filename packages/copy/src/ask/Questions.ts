@@ -7,15 +7,21 @@
  * To add a question: add an entry to `questions`.
  */
 import { Days, Lists } from "@payments/core"
-import { Effect, type Scope, String } from "effect"
-import { operations, type StoredDestination } from "../destination/Destination.ts"
-import { layoutOf } from "../plan/Columns.ts"
+import { DateTime, Effect, type Scope, String } from "effect"
+import { operations, reader, snapshot, type StoredDestination } from "../destination/Destination.ts"
+import { type FinalStates, finalStatesIn } from "../store/FinalStates.ts"
+import { layoutOf, storable } from "../plan/Columns.ts"
 import type { SinkError } from "../port/Sink.ts"
+import { omittedIn, pseudonymFields } from "../rule/StoredRule.ts"
 import type { Dialect } from "../statement/Dialect.ts"
 import { QueryError, type QueryResult } from "../statement/Statement.ts"
+import { ageQuestions } from "./AgeQuestions.ts"
 import { type FieldCondition, sqlCondition } from "./Conditions.ts"
-import type { NamedPoint, PointError } from "./PointInTime.ts"
+import { type NamedPoint, type PointError, reachPoint } from "./PointInTime.ts"
 import { query, queryAt, type ResultAt } from "./Query.ts"
+import { conditionOf, largestFirst, lengths, monthParameter, nullsLast, type Question, totalColumns, totalsOf } from "./Question.ts"
+
+export type { Question } from "./Question.ts"
 
 /** A field by which a question groups records: its value, or the day or month at the beginning of a date. */
 export interface Group {
@@ -23,33 +29,12 @@ export interface Group {
   readonly part?: "day" | "month"
 }
 
-/** A question. */
-export interface Question {
-  /** The name in kebab case. */
-  readonly name: string
-  readonly description: string
-  readonly list: Lists.AnyList
-  /** The fields by which it groups. Their columns come first in the answer; {@link columnOf} names them. */
-  readonly by: ReadonlyArray<Group>
-  /** The date field that the parameter `month` compares. */
-  readonly monthOf: string
-  /** The parameters, which are all optional. */
-  readonly parameters: ReadonlyArray<{ readonly name: "month"; readonly description: string }>
-  /** A chart: the columns that name the groups, that of the values, and whether time orders the groups. */
-  readonly chart: { readonly x: ReadonlyArray<string>; readonly y: string; readonly isOverTime: boolean }
-  /** The status of the records that count; undefined if those of every status do. */
-  readonly status: string | undefined
-  /** Returns the statement. `sum` is `exactSum` of the database's `Dialect`. */
-  readonly sql: (sum: (column: string) => string, options?: QuestionOptions) => string
-}
-
-interface QuestionOptions {
-  /** Whether only one month counts, which is the parameter `$1`. */
-  readonly hasMonth?: boolean
-  /** More conditions in SQL. */
-  readonly conditions?: ReadonlyArray<string>
-  /** Whether the groups with the largest first amount come first, also if time would order them. */
-  readonly isLargestFirst?: boolean | undefined
+/** What a question about dates or open records needs to know besides the rows. */
+export interface Basis {
+  /** The time of the rows, in milliseconds since 1970. */
+  readonly nowMs: number
+  /** Undefined if the question is not about open records. */
+  readonly finalStates: FinalStates | undefined
 }
 
 /** The values of the parameters. */
@@ -58,15 +43,14 @@ export interface QuestionParameters {
   readonly month?: string | undefined
   /** Conditions that every record must meet. */
   readonly where?: ReadonlyArray<FieldCondition> | undefined
-  /** Whether the groups with the largest first amount come first. Otherwise they do unless time orders the groups. */
+  /** Whether the groups with the largest first amount come first. Otherwise they do unless the groups have an order. */
   readonly isLargestFirst?: boolean | undefined
+  /** What {@link basisOf} returns. Default: now, and no final status. */
+  readonly basis?: Basis | undefined
 }
 
-/** The length of the part of a date. */
-const lengths = { day: 10, month: 7 } as const
-
 /** Returns the name of the column of the answer that has the values of a group. */
-export const columnOf = ({ field, part }: Group): string =>
+const columnOf = ({ field, part }: Group): string =>
   `${String.camelToSnake(field)}${part === undefined ? "" : `_${part}`}`
 
 const expressionOf = ({ field, part }: Group): string =>
@@ -87,44 +71,28 @@ const define = <List extends Lists.AnyList, Field extends keyof List["record"]["
   const { amounts, table } = layoutOf(list)
   const isOverTime = by.some(({ field, part }) => part !== undefined || field in Lists.dateFields(list))
   const [first] = amounts
-  const month = expressionOf({ field: monthOf, part: "month" })
+  const labels = by.map(columnOf)
   return {
     name,
     description,
     list,
-    by,
+    fields: by.map(({ field }) => field),
+    columns: [...labels, ...totalColumns(amounts)],
+    labels,
     monthOf,
-    parameters: [{ name: "month", description: `only records whose ${monthOf} is in this month, such as 2024-05` }],
-    chart: { x: by.map(columnOf), y: first?.name ?? "records", isOverTime },
+    parameters: [monthParameter(monthOf)],
+    chart: { x: labels, y: first?.name ?? "records", isOverTime },
     status,
-    sql: (sum, { conditions = [], hasMonth = false, isLargestFirst = !isOverTime } = {}) => {
+    dateOf: undefined,
+    isOfOpen: false,
+    sql: (sum, options) => {
       const groups = by.map(expressionOf)
-      const columns = [
-        ...by.map((group) => `${expressionOf(group)} AS ${columnOf(group)}`),
-        "count(*) AS records",
-        ...amounts.flatMap((amount) => [
-          `${sum(amount.name)} AS ${amount.name}`,
-          `count(*) - count(${amount.name}) AS ${amount.name}_null`
-        ])
-      ]
-      // The databases sort nulls differently unless the statement says where they go.
-      const size = `sum(CAST(${first?.name} AS DOUBLE PRECISION))`
-      const order = !isLargestFirst
-        ? groups.flatMap((group) => [`${group} IS NULL`, group])
-        // The order needs no exact sum, and SQLite cannot compare sums beyond 64 bits.
-        : [
-          ...first === undefined ? [] : [`${size} IS NULL, ${size} DESC`],
-          "count(*) DESC",
-          ...groups
-        ]
-      const met = [
-        "missing_since IS NULL",
-        ...hasMonth ? [`${month} = $1`] : [],
-        ...status === undefined ? [] : [`status = '${status}'`],
-        ...conditions
-      ]
+      const columns = [...by.map((group) => `${expressionOf(group)} AS ${columnOf(group)}`), ...totalsOf(amounts, sum)]
+      const order = options.isLargestFirst ?? !isOverTime
+        ? [...largestFirst(first?.name), ...groups]
+        : groups.flatMap(nullsLast)
       return `SELECT ${columns.join(", ")} FROM ${table}
-        WHERE ${met.join(" AND ")}
+        WHERE ${conditionOf({ monthOf, status }, options)}
         GROUP BY ${groups.join(", ")} ORDER BY ${order.join(", ")}`
     }
   }
@@ -194,7 +162,8 @@ export const questions: ReadonlyArray<Question> = [
     description: "payin sources by status and message",
     by: ["status", "statusMessage"],
     monthOf: "createdAt"
-  })
+  }),
+  ...ageQuestions
 ]
 
 /** Whether the text is a month such as `2024-05`. */
@@ -207,29 +176,84 @@ export interface Statement {
 }
 
 /** Returns the statement that {@link answer} runs with this SQL. Fails if the list has no column for a condition. */
-export const statementOf = (
+export const statementOf = Effect.fnUntraced(function*(
   dialect: Dialect,
-  { list, sql }: Question,
-  { isLargestFirst, month, where = [] }: QuestionParameters = {}
-): Effect.Effect<Statement, QueryError> =>
-  Effect.suspend(() => {
-    const parameters = month === undefined ? [] : [month]
-    const conditions: Array<string> = []
-    for (const condition of where) {
-      const found = sqlCondition(dialect, list, condition)
-      if (typeof found === "string") return Effect.fail(new QueryError({ problem: found }))
-      if (found.value !== undefined) parameters.push(found.value)
-      conditions.push(found.sql(`$${parameters.length}`))
-    }
-    return Effect.succeed({
-      sql: sql(dialect.exactSum, { hasMonth: month !== undefined, conditions, isLargestFirst }),
-      parameters
-    })
-  })
+  { isOfOpen, list, sql }: Question,
+  { basis, isLargestFirst, month, where = [] }: QuestionParameters = {}
+): Effect.fn.Return<Statement, QueryError> {
+  const parameters = month === undefined ? [] : [month]
+  const conditions: Array<string> = []
+  for (const condition of where) {
+    const found = sqlCondition(dialect, list, condition)
+    if (typeof found === "string") return yield* new QueryError({ problem: found })
+    if (found.value !== undefined) parameters.push(found.value)
+    conditions.push(found.sql(`$${parameters.length}`))
+  }
+  const { states } = basis?.finalStates ?? { states: [] }
+  if (isOfOpen && states.length > 0) {
+    const places = states.map((state) => `$${parameters.push(storable(state))}`)
+    // Without a status, nothing says that the record is closed.
+    conditions.push(`(status IS NULL OR status NOT IN (${places.join(", ")}))`)
+  }
+  const nowMs = basis?.nowMs ?? DateTime.toEpochMillis(yield* DateTime.now)
+  return {
+    sql: sql(dialect.exactSum, { nowMs, hasMonth: month !== undefined, conditions, isLargestFirst }),
+    parameters
+  }
+})
 
 /** Returns the statement with its values in place of the parameters, for people. */
 export const withValues = ({ parameters, sql }: Statement): string =>
   sql.replaceAll(/\$(\d+)/g, (_, number: string) => `'${(parameters[Number(number) - 1] ?? "").replaceAll("'", "''")}'`)
+
+/**
+ * Returns what a question needs to know besides the rows; undefined if it needs nothing. `configured` has the final statuses that
+ * the source names; without them, those that the copy has learned count. Fails if the copy does not have a field as the service
+ * sent it: every record would look as if it had no date, or no status.
+ */
+export const basisOf = Effect.fnUntraced(function*(
+  destination: StoredDestination,
+  question: Question,
+  { configured, point }: {
+    readonly configured: ReadonlyArray<string> | undefined
+    readonly point: NamedPoint | undefined
+  }
+): Effect.fn.Return<Basis | undefined, SinkError | QueryError | PointError> {
+  if (question.dateOf === undefined) return undefined
+  const finalStates = yield* Effect.scoped(Effect.gen(function*() {
+    const opened = yield* reader(destination)
+    const { rule } = yield* opened.personal
+    const others = new Set([...omittedIn(rule), ...pseudonymFields(rule, question.list)])
+    const changed = question.fields.filter((field) => others.has(field))
+    if (changed.length > 0) {
+      return yield* new QueryError({
+        problem: `${question.name} needs ${
+          changed.join(" and ")
+        }, which the copy leaves out or replaces by its rule for personal data.`
+      })
+    }
+    return question.isOfOpen ? yield* finalStatesIn(opened, question.list, configured) : undefined
+  }))
+  return { nowMs: yield* timeOf(destination, question, point), finalStates }
+})
+
+const timeOf = Effect.fnUntraced(function*(
+  destination: StoredDestination,
+  { list }: Question,
+  point: NamedPoint | undefined
+): Effect.fn.Return<number, SinkError | QueryError | PointError> {
+  if (point === undefined) return DateTime.toEpochMillis(yield* DateTime.now)
+  if (typeof point !== "number") return Date.parse(point.time)
+  const time = yield* Effect.scoped(Effect.gen(function*() {
+    const opened = yield* snapshot(destination)
+    const { lists: [reached] } = yield* reachPoint(opened, point, [list])
+    // Before the first change, the copy is that of the first export.
+    return (yield* opened.timeOf(point)) ?? reached?.readAt
+  }))
+  return time === undefined
+    ? yield* new QueryError({ problem: `The time of change ${point} is not known. Name a time instead.` })
+    : Date.parse(time)
+})
 
 /** Answers a question from a destination. */
 export const answer = (

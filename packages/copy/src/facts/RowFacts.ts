@@ -10,10 +10,10 @@ import { Effect, Record, type Scope, Stream } from "effect"
 import { columnsOf, tableOf } from "../plan/Columns.ts"
 import type { SinkError } from "../port/Sink.ts"
 import { keptFields } from "../rule/StoredRule.ts"
+import { formsOfDates, isAfter, isIn, microsecondsOf, shapeOf } from "../statement/DateSql.ts"
 import type { Dialect } from "../statement/Dialect.ts"
 import type { QueryError, QueryResult } from "../statement/Statement.ts"
 import type { Reader } from "../store/Store.ts"
-import { formsOfDates, isAfter, isIn, microsecondsOf, shapeOf } from "./DateSql.ts"
 import type { KnownFact } from "./Probe.ts"
 
 /** `records` is the number of records that were looked at. */

@@ -41,7 +41,7 @@ const longestDelay = "more than 1 day"
 
 /** More values of a field are counted together: a service may put any text there. */
 const maxValues = 60
-const otherValue = "(other)"
+export const otherValue = "(other)"
 
 /** One lookup counts a value. */
 type Counts = Map<string, { records: number }>

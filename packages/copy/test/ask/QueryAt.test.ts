@@ -221,8 +221,7 @@ const questionsStatement = Effect.fnUntraced(function*(destination: Destination.
     Questions.questions,
     (question) =>
       Effect.map(Questions.statementOf(dialect, question), ({ sql }) => {
-        const columns = question.by.length + 1 + 2 * layoutOf(question.list).amounts.length
-        const names = Array.from({ length: columns }, (_, index) => `c${index}`)
+        const names = question.columns.map((_, index) => `c${index}`)
         const [array, group] = destination._tag === "Postgres"
           ? ["json_build_array", "json_agg"] as const
           : ["json_array", "json_group_array"] as const

@@ -232,10 +232,10 @@ describe.each(["sqlite", "postgres"] as const)("answers from %s", (kind) => {
             columns.map((column) => column.name).join(", ")
           } FROM ${name} LIMIT 1) AS read`
         )
-        const all = Questions.questions.map(({ by, chart, name, sql }) =>
+        const all = Questions.questions.map(({ chart, columns, name, sql }) =>
           `SELECT '${name}' AS name, count(*) AS n FROM (
-          SELECT ${[...by.map(Questions.columnOf), ...chart.x, chart.y].join(" || ")} FROM (${
-            sql(sum, { hasMonth: true })
+          SELECT ${[...columns, ...chart.x, chart.y].join(" || ")} FROM (${
+            sql(sum, { nowMs: 0, hasMonth: true })
           }) AS answer
         ) AS read`
         )
@@ -267,8 +267,9 @@ it.effect("finds a text through every filter of the service, and says when more 
 it("names existing fields and unique names in every question", () => {
   const names = Questions.questions.map(({ name }) => name)
   assert.deepStrictEqual(names, [...new Set(names)])
-  for (const { by, list, monthOf } of Questions.questions) {
-    for (const field of [...by.map((group) => group.field), monthOf]) assert.property(list.record.fields, field)
+  for (const { columns, fields, labels, list, monthOf } of Questions.questions) {
+    assert.includeMembers([...columns], [...labels])
+    for (const field of [...fields, monthOf]) assert.property(list.record.fields, field)
     assert.property(Lists.dateFields(list), monthOf)
   }
 })

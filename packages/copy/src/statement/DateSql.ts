@@ -44,27 +44,59 @@ const { minutes: _, ...secondsOrFiner } = precisions
 const utcShapes = Object.values(secondsOrFiner).flatMap((end) => shapesOf(end, "Z"))
 const exactShapes = [...utcShapes, ...Object.values(secondsOrFiner).flatMap((end) => shapesOf(end, "offset"))]
 
-/**
- * Returns the microseconds since 1970 of a text; null if it has no seconds or no zone. The years begin in March, so that a leap
- * day is the last one.
- */
-export const microsecondsOf = (text: string): string => {
-  const number = (from: number | string, length: number) => `CAST(substr(${text}, ${from}, ${length}) AS BIGINT)`
-  const [year, month, day, hour, minute, second] = [1, 6, 9, 12, 15, 18].map((from) => number(from, from === 1 ? 4 : 2))
+const numberAt = (text: string, from: number | string, length: number): string =>
+  `CAST(substr(${text}, ${from}, ${length}) AS BIGINT)`
+
+/** The days since 1970 of a text that begins with digits as a day does. The years begin in March, so that a leap day is the last one. */
+const daysOf = (text: string): string => {
+  const [year, month, day] = [numberAt(text, 1, 4), numberAt(text, 6, 2), numberAt(text, 9, 2)]
   const early = `(CASE WHEN ${month} <= 2 THEN 1 ELSE 0 END)`
   const years = `(${year} - ${early})`
-  const days = `365 * ${years} + ${years} / 4 - ${years} / 100 + ${years} / 400 + ` +
-    `(153 * (${month} - 3 + 12 * ${early}) + 2) / 5 + ${day} - 719469`
+  return `(365 * ${years} + ${years} / 4 - ${years} / 100 + ${years} / 400 + ` +
+    `(153 * (${month} - 3 + 12 * ${early}) + 2) / 5 + ${day} - 719469)`
+}
+
+/** The microseconds since 1970 of a text in one of the exact shapes. */
+const exactMicroseconds = (text: string): string => {
+  const [hour, minute, second] = [12, 15, 18].map((from) => numberAt(text, from, 2))
   const isUtc = `substr(${text}, length(${text}), 1) = 'Z'`
-  const [hours, minutes] = [number(`length(${text}) - 4`, 2), number(`length(${text}) - 1`, 2)]
+  const [hours, minutes] = [numberAt(text, `length(${text}) - 4`, 2), numberAt(text, `length(${text}) - 1`, 2)]
   const ahead = `CASE WHEN ${isUtc} THEN 0 WHEN substr(${text}, length(${text}) - 5, 1) = '-' ` +
     `THEN - ${hours} * 60 - ${minutes} ELSE ${hours} * 60 + ${minutes} END`
   const decimals = `substr(${text}, 21, length(${text}) - 20 - CASE WHEN ${isUtc} THEN 1 ELSE 6 END)`
   const fraction = `CASE WHEN substr(${text}, 20, 1) = '.' ` +
     `THEN CAST(substr(${decimals} || '000000', 1, 6) AS BIGINT) ELSE 0 END`
-  return `CASE WHEN ${isIn(shapeOf(text), exactShapes)} ` +
-    `THEN ((((${days}) * 24 + ${hour}) * 60 + ${minute} - (${ahead})) * 60 + ${second}) * 1000000 + ${fraction} END`
+  return `(((${daysOf(text)} * 24 + ${hour}) * 60 + ${minute} - (${ahead})) * 60 + ${second}) * 1000000 + ${fraction}`
 }
+
+const isExact = (text: string): string => isIn(shapeOf(text), exactShapes)
+
+/** Returns the microseconds since 1970 of a text; null if it has no seconds or no zone. */
+export const microsecondsOf = (text: string): string => `CASE WHEN ${isExact(text)} THEN ${exactMicroseconds(text)} END`
+
+/** Whether a text that begins with digits as a day does begins with a day of the calendar. */
+const isCalendarDay = (text: string): string => {
+  const year = numberAt(text, 1, 4)
+  const month = `substr(${text}, 6, 2)`
+  const last = `CASE WHEN ${month} IN ('04', '06', '09', '11') THEN 30 WHEN ${month} <> '02' THEN 31 ` +
+    `WHEN ${year} % 4 = 0 AND (${year} % 100 <> 0 OR ${year} % 400 = 0) THEN 29 ELSE 28 END`
+  return `${numberAt(text, 6, 2)} BETWEEN 1 AND 12 AND ${numberAt(text, 9, 2)} BETWEEN 1 AND ${last}`
+}
+
+/**
+ * Does the same as {@link microsecondsOf}, but returns null also for an instant that no calendar and no clock has, such as
+ * `0000-00-00T00:00:00Z`. A leap second (60) is one.
+ */
+export const instantOf = (text: string): string => {
+  const times = [[12, 23], [15, 59], [18, 60]] as const
+  const isTime = times.map(([from, most]) => `${numberAt(text, from, 2)} <= ${most}`).join(" AND ")
+  return `CASE WHEN ${isExact(text)} THEN CASE WHEN ${isCalendarDay(text)} AND ${isTime} ` +
+    `THEN ${exactMicroseconds(text)} END END`
+}
+
+/** Returns the days since 1970 of a text that is a day of the calendar; null for any other text. */
+export const dayNumberOf = (text: string): string =>
+  `CASE WHEN ${shapeOf(text)} = '0000-00-00' THEN CASE WHEN ${isCalendarDay(text)} THEN ${daysOf(text)} END END`
 
 /** Returns whether an instant is after another one; null if a text has no seconds or no zone. Most have the same form in UTC. */
 export const isAfter = (one: string, other: string): string =>
