@@ -28,6 +28,7 @@ export {
 export {
   copyOf,
   destinationOf,
+  finalStatesOf,
   fromDestination,
   fromDestinationIfAny,
   fromFlag,

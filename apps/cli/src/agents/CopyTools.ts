@@ -71,7 +71,7 @@ const queryTool = (sources: Sources): Tool => {
 
 const askTool = (sources: Sources): Tool => {
   const { visibility } = sources
-  const isShown = ({ by, list }: Questions.Question) => by.every(({ field }) => shows(visibility, list, field))
+  const isShown = ({ fields, list }: Questions.Question) => fields.every((field) => shows(visibility, list, field))
   const questions = Questions.questions.filter(isShown)
   const leftOut = Questions.questions.filter((question) => !isShown(question)).map(({ name }) => name)
   const names = questions.map(({ name }) => name)

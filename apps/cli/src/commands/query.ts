@@ -20,10 +20,12 @@ import {
 import { Lists } from "@payments/core"
 import {
   checkAll,
+  finalStatesOf,
   fromDestination,
   fromDestinationIfAny,
   fromFlag,
   setting,
+  sourceOfDestination,
   switchFlag,
   textFlag,
   usage,
@@ -120,14 +122,15 @@ export const queryCommand = Command.make(
         return yield* printStatement(given, { destination, sql, point })
       }
       const where = yield* conditionsOf(question.list, given.where, columnNamesOf(question.list))
+      const finalStates = yield* finalStatesOf(yield* sourceOfDestination(given.from))
+      const configured = finalStates?.[question.list.label]
+      const basis = yield* Questions.basisOf(destination, question, { configured, point })
       const ages = point === undefined ? yield* agesOf(destination, question) : []
-      const reached = yield* printAnswer(given, { destination, question, month, top, where, ages, point })
-      const asked = new Set([
-        ...question.by.map(({ field }) => field),
-        ...where.map(({ path }) => path.names.join("."))
-      ])
+      const reached = yield* printAnswer(given, { destination, question, month, top, where, ages, point, basis })
+      const asked = new Set([...question.fields, ...where.map(({ path }) => path.names.join("."))])
       yield* logOmitted(destination, [question.list], (column, field) => asked.has(field) || asked.has(column))
       if (reached !== undefined) yield* logPoint(reached)
+      for (const note of Questions.basisNotes(question, basis)) yield* logWrapped(note)
       // The totals of a list that was never read to its end, or of which the last scan returned a part, must not look complete.
       for (const age of ages) {
         if (age.endedAt === undefined || age.heldBack !== undefined) yield* logWrapped(ageText(age))
@@ -145,7 +148,7 @@ export const queryCommand = Command.make(
       "Answer a question about a database or a folder, or query it with SQL; writes nothing there and rounds no number.",
       "",
       "Questions:",
-      ...Questions.questions.map(({ description, name }) => `  ${name.padEnd(22)} ${description}`),
+      ...Questions.questions.map(({ description, name }) => `  ${name.padEnd(29)} ${description}`),
       "",
       "Tables (--tables prints their columns):",
       ...tables.map(({ description, name }) => `  ${name.padEnd(22)} ${description}`),
@@ -228,12 +231,14 @@ interface Asked {
   readonly ages: ReadonlyArray<ListAge>
   /** The point of the rows; undefined for those of now. */
   readonly point: NamedPoint | undefined
+  readonly basis: Questions.Basis | undefined
 }
 
 /** Prints the answer to a question. People also see the sums over all groups, so they get the first groups only. */
 const printAnswer = Effect.fnUntraced(function*(outputs: Outputs, asked: Asked) {
-  const { ages, destination, month, point, question, top, where } = asked
+  const { ages, basis, destination, month, point, question, top, where } = asked
   const parameters = {
+    basis,
     month,
     where,
     // A chart over time stays in the order of time unless the largest are wanted.
@@ -254,7 +259,10 @@ const printAnswer = Effect.fnUntraced(function*(outputs: Outputs, asked: Asked) 
         yield* Questions.statementOf(Destination.operations(destination).dialect, question, parameters)
       ),
       chart: top === undefined ? question.chart : { ...question.chart, isOverTime: false },
-      notes: reached === undefined ? ages.map(ageText) : pointNotes(reached),
+      notes: [
+        ...reached === undefined ? ages.map(ageText) : pointNotes(reached),
+        ...Questions.basisNotes(question, basis)
+      ],
       emptyMessage: empty,
       totals: { shown: top ?? Infinity, empty: noGroup }
     })
@@ -389,7 +397,7 @@ const ageText = ({ endedAt, heldBack, list }: ListAge): string =>
 const headingOf = (name: string, question?: Questions.Question): Heading => {
   if (name === "id" || name.endsWith("_id")) return { name, wholeUpTo: 40 }
   if (name === "status") return { name, kind: "state" }
-  return question !== undefined && !question.by.some((group) => Questions.columnOf(group) === name)
+  return question !== undefined && !question.labels.includes(name)
     ? { name, kind: "integer" }
     : { name }
 }

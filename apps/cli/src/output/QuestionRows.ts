@@ -2,7 +2,7 @@
  * The rows of a question's answer: the first groups, a row for all other groups, and a row for all of them. The sums are exact. Only
  * people read the last two rows: a program would add them to the groups.
  */
-import { type Cell, Questions } from "@payments/copy"
+import type { Cell, Questions } from "@payments/copy"
 import { grouped } from "@payments/program"
 import { Effect, Stream } from "effect"
 import type { Cells } from "./Rows.ts"
@@ -10,7 +10,7 @@ import type { Cells } from "./Rows.ts"
 /** The sums over some groups. */
 export interface Total {
   readonly groups: number
-  /** Undefined for the columns that name the groups; null if all values are null. */
+  /** Undefined for the columns that name or describe the groups; null if all values are null. */
   readonly sums: ReadonlyArray<bigint | null | undefined>
 }
 
@@ -19,10 +19,10 @@ const digitsOf = (cell: Cell | undefined): bigint | null => {
   return /^-?\d+$/.test(text) ? BigInt(text) : null
 }
 
-export const emptyTotal = ({ by }: Questions.Question, columns: ReadonlyArray<string>): Total => {
-  const names = new Set(by.map(Questions.columnOf))
-  return { groups: 0, sums: columns.map((name) => names.has(name) ? undefined : null) }
-}
+export const emptyTotal = ({ labels }: Questions.Question, columns: ReadonlyArray<string>): Total => ({
+  groups: 0,
+  sums: columns.map((name) => labels.includes(name) ? undefined : null)
+})
 
 export const addRow = ({ groups, sums }: Total, row: Cells): Total => ({
   groups: groups + 1,

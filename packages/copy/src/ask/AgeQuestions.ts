@@ -75,7 +75,9 @@ const openByAge = <List extends Lists.AnyList, Field extends keyof List["record"
         ...without === undefined ? [] : [`${String.camelToSnake(without)} IS NULL`]
       ]
       const order = options.isLargestFirst === true ? [...largestFirst(first?.name), "place"] : ["place"]
-      return `SELECT CASE place ${ageGroups.map((group, place) => `WHEN ${place} THEN '${group}'`).join(" ")} END AS age,
+      return `SELECT CASE place ${
+        ageGroups.map((group, place) => `WHEN ${place} THEN '${group}'`).join(" ")
+      } END AS age,
         '${dateOf}' AS counted_from, ${totalsOf(amounts, sum).join(", ")}
         FROM (SELECT ${placeOfAge(options.nowMs)} AS place${read}
           FROM (SELECT ${instantOf(String.camelToSnake(dateOf))} AS created_us${read} FROM ${table}
@@ -118,9 +120,13 @@ const settlementCalendar = (): Question => {
       const order = options.isLargestFirst === true
         ? [...largestFirst("payment_amount"), ...nullsLast("payment_day")]
         : nullsLast("payment_day")
-      return `WITH dated AS (SELECT payment_date, payment_amount, ${dayNumberOf("substr(payment_date, 1, 10)")} AS paid_on,
+      return `WITH dated AS (SELECT payment_date, payment_amount, ${
+        dayNumberOf("substr(payment_date, 1, 10)")
+      } AS paid_on,
           ${dayNumberOf("settlement_date")} AS settled_on
-          FROM invoices WHERE ${conditionOf(known, options)} AND (payment_date IS NOT NULL OR settlement_date IS NOT NULL)
+          FROM invoices WHERE ${
+        conditionOf(known, options)
+      } AND (payment_date IS NOT NULL OR settlement_date IS NOT NULL)
           ${everyRow}),
         paid AS (SELECT CASE WHEN paid_on IS NOT NULL THEN substr(payment_date, 1, 10) END AS payment_day,
           ${weekdayOf("paid_on")} AS weekday, payment_amount,

@@ -9,17 +9,26 @@
 import { Days, Lists } from "@payments/core"
 import { DateTime, Effect, type Scope, String } from "effect"
 import { operations, reader, snapshot, type StoredDestination } from "../destination/Destination.ts"
-import { type FinalStates, finalStatesIn } from "../store/FinalStates.ts"
 import { layoutOf, storable } from "../plan/Columns.ts"
 import type { SinkError } from "../port/Sink.ts"
 import { omittedIn, pseudonymFields } from "../rule/StoredRule.ts"
 import type { Dialect } from "../statement/Dialect.ts"
 import { QueryError, type QueryResult } from "../statement/Statement.ts"
+import { type FinalStates, finalStatesIn, finalStatesText } from "../store/FinalStates.ts"
 import { ageQuestions } from "./AgeQuestions.ts"
 import { type FieldCondition, sqlCondition } from "./Conditions.ts"
 import { type NamedPoint, type PointError, reachPoint } from "./PointInTime.ts"
 import { query, queryAt, type ResultAt } from "./Query.ts"
-import { conditionOf, largestFirst, lengths, monthParameter, nullsLast, type Question, totalColumns, totalsOf } from "./Question.ts"
+import {
+  conditionOf,
+  largestFirst,
+  lengths,
+  monthParameter,
+  nullsLast,
+  type Question,
+  totalColumns,
+  totalsOf
+} from "./Question.ts"
 
 export type { Question } from "./Question.ts"
 
@@ -254,6 +263,18 @@ const timeOf = Effect.fnUntraced(function*(
     ? yield* new QueryError({ problem: `The time of change ${point} is not known. Name a time instead.` })
     : Date.parse(time)
 })
+
+/** Says from which field and up to when the dates of an answer count, and which records are open. */
+export const basisNotes = ({ columns, dateOf, list }: Question, basis: Basis | undefined): ReadonlyArray<string> => {
+  if (basis === undefined || dateOf === undefined) return []
+  const time = DateTime.formatIso(DateTime.makeUnsafe(basis.nowMs))
+  return [
+    columns.includes("counted_from")
+      ? `Ages count from ${dateOf} to ${time}.`
+      : `Settled: ${dateOf} is not after ${time.slice(0, 10)}, the day of ${time}. Later ones are still expected.`,
+    ...basis.finalStates === undefined ? [] : [finalStatesText(list, basis.finalStates)]
+  ]
+}
 
 /** Answers a question from a destination. */
 export const answer = (

@@ -47,10 +47,7 @@ export const learnedStates = (contents: Contents): ReadonlyArray<string> => {
 }
 
 /** Says which states count as final, and how that is known. */
-export const finalStatesText = ({ list, states: { from, states } }: {
-  readonly list: Lists.AnyList
-  readonly states: FinalStates
-}): string => {
+export const finalStatesText = (list: Lists.AnyList, { from, states }: FinalStates): string => {
   const names = states.join(", ")
   switch (from) {
     case "configured":

@@ -14,10 +14,10 @@ import { DatabaseSync } from "node:sqlite"
 import { afterAll, beforeAll } from "vitest"
 import * as Destination from "../../src/destination/Destination.ts"
 import { copyFacts, type KnownFact } from "../../src/facts.ts"
-import { isAfter, microsecondsOf } from "../../src/statement/DateSql.ts"
 import { defaultFormat } from "../../src/files/FileSink.ts"
 import { scan, type ScanOptions } from "../../src/index.ts"
 import { keepAll, type PersonalRule } from "../../src/rule/Rule.ts"
+import { isAfter, microsecondsOf } from "../../src/statement/DateSql.ts"
 import { key } from "../personal/RedactionTest.ts"
 
 let server: PostgresServer

@@ -3,7 +3,8 @@ import { Destination } from "@payments/copy"
 import { Effect } from "effect"
 import { usage } from "../outcome/ProgramError.ts"
 import { textFlag } from "../settings/Flags.ts"
-import { setting, variableText } from "../settings/Setting.ts"
+import { setting, valueGiven, variableText } from "../settings/Setting.ts"
+import { allSettings } from "../settings/SettingTable.ts"
 import { chosenBoundTo, ChosenSource } from "../sources/ChosenSource.ts"
 import type { LoadedSource } from "../sources/LoadSources.ts"
 import type { Source } from "../sources/Source.ts"
@@ -58,6 +59,13 @@ export const sourceOfDestination = (from: string | undefined) =>
 /** Returns the sources whose destinations a command shows. Empty if `--from` or PAYMENTS_TO names the destination. */
 export const sourcesOfDestinations = (from: string | undefined) =>
   from === undefined ? Effect.flatMap(ChosenSource, ({ forDestinations }) => forDestinations) : Effect.succeed([])
+
+/**
+ * Returns the final states of the source whose destination a command reads, by list. If `--from` or PAYMENTS_TO names the
+ * destination, they are those of PAYMENTS_FINAL_STATES.
+ */
+export const finalStatesOf = (source: Pick<Source, "finalStates"> | undefined) =>
+  source === undefined ? valueGiven(allSettings.source.final_states) : Effect.succeed(source.finalStates)
 
 /**
  * Returns the stored destination that a flag, by default `--from`, names. Without the flag, it is that of the chosen

@@ -166,6 +166,14 @@ const source = {
   max_age: row(Type.duration, { unset: "any" }, [
     "the largest age of a list's last complete full scan; an older list is not fresh"
   ]),
+  final_states: row(Type.statesByList, { variable: "PAYMENTS_FINAL_STATES", unset: "learned" }, [
+    "the states of each list that no record leaves, such as `{ invoices = [\"paid\", \"void\"] }`. Records in any other state count as open. Default: the states that records have entered, and none has left",
+    "the states of each list that no record leaves, such as `invoices=paid,invoices=void`; default: those that the copy has learned"
+  ]),
+  max_open: row(Type.durationByList, { variable: "PAYMENTS_MAX_OPEN", unset: "any" }, [
+    "how long a record of each list may be open, counted from its `createdAt`, such as `{ payout-requests = \"48h\" }`",
+    "how long a record of each list may be open, such as `payout-requests=48h,invoices=30d`"
+  ]),
   patience: scan(Type.duration, { variable: "PAYMENTS_PATIENCE", flag: ["patience", "DURATION"], default: "15m" }, [
     "how long a failing page is requested again; default: 15m",
     undefined,

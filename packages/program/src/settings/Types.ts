@@ -190,3 +190,65 @@ export const columns = {
     })
   }
 }
+
+const labels: ReadonlyArray<string> = Lists.all.map(({ label }) => label)
+
+/** Values of some lists, by their names on the command line. */
+export interface ByList<A> {
+  readonly [label: string]: A | undefined
+}
+
+/** A table with a value for some lists. In a text: `LIST=VALUE`, with commas in between; a list can stand there several times. */
+const byList = <A, S extends Schema.Top>(
+  { example, fromTexts, fromValue, schema }: {
+    /** What the file and a text have, as an example. */
+    readonly example: readonly [inFile: string, inText: string]
+    readonly schema: (description: string) => S
+    readonly fromTexts: (texts: ReadonlyArray<string>) => A | undefined
+    readonly fromValue: (value: S["Type"]) => A | undefined
+  }
+) => ({
+  expected: `LIST=VALUE, separated by commas, such as ${example[1]}; the lists are ${labels.join(", ")}`,
+  parse: (given: string): ByList<A> | undefined => {
+    const texts = new Map<string, Array<string>>()
+    for (const pair of given.split(",")) {
+      const [, label = "", value = ""] = /^\s*([a-z-]+)=(.*\S)\s*$/.exec(pair) ?? []
+      if (!labels.includes(label)) return undefined
+      texts.set(label, [...texts.get(label) ?? [], value])
+    }
+    const values = [...texts].map(([label, found]) => [label, fromTexts(found)] as const)
+    return values.some(([, value]) => value === undefined) ? undefined : Object.fromEntries(values)
+  },
+  fromFile: (table: { readonly [label: string]: S["Type"] | undefined }): ByList<A> =>
+    Object.fromEntries(
+      Object.entries(table).map(([label, value]) => [label, value === undefined ? undefined : fromValue(value)])
+    ),
+  schema: (description: string) =>
+    Schema.Struct(
+      Object.fromEntries(labels.map((label) => [label, Schema.optionalKey(schema(`for the list \`${label}\``))]))
+    ).annotate({ message: `must be a table of lists, such as ${example[0]}`, description })
+})
+
+/** The states of each list. A text of the variable cannot have one with a comma. */
+export const statesByList = byList({
+  example: ["{ invoices = [\"paid\"] }", "`invoices=paid,invoices=void`"],
+  schema: (description) => {
+    const message = "must be an array of states, each once"
+    return Schema.Array(Schema.String).annotate({ message, description }).check(
+      Schema.makeFilter((states: ReadonlyArray<string>) => new Set(states).size === states.length, {
+        message,
+        description
+      })
+    )
+  },
+  fromTexts: (texts) => new Set(texts).size === texts.length ? texts : undefined,
+  fromValue: (states): ReadonlyArray<string> => states
+})
+
+/** A duration for each list. */
+export const durationByList = byList({
+  example: ["{ payout-requests = \"48h\" }", "`payout-requests=48h,invoices=30d`"],
+  schema: duration.schema,
+  fromTexts: ([first = "", ...others]) => others.length === 0 ? Parsers.duration.parse(first) : undefined,
+  fromValue: Parsers.duration.parse
+})
