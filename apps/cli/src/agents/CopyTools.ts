@@ -96,15 +96,15 @@ const askTool = (sources: Sources): Tool => {
     Effect.fnUntraced(function*({ limit, month, offset, question: name }) {
       const question = questions.find((known) => known.name === name)
       if (question === undefined) return yield* new Refused({ problem: "question: give the name of a question." })
+      const destination = yield* requireDestination(sources)
+      const basis = yield* Questions.basisOf(destination, question, sources.finalStates?.[question.list.label])
       return yield* rowsAnswer(
         sources,
-        Effect.flatMap(
-          requireDestination(sources),
-          (destination) => answerIn(sources, destination, question, month)
-        ),
+        answerIn(sources, destination, question, { month, basis }),
         {
           limit,
           offset,
+          notes: Questions.basisNotes(question, basis),
           next: (more) => ({
             tool: "ask",
             arguments: { question: name, ...(month === undefined ? {} : { month }), ...more }
@@ -121,11 +121,11 @@ const answerIn = (
   { visibility }: Sources,
   destination: Destination.StoredDestination,
   question: Questions.Question,
-  month: string | undefined
+  given: Questions.QuestionParameters
 ) =>
   visibility.pseudonyms === undefined
-    ? Questions.answer(destination, question, { month })
-    : Effect.flatMap(Questions.statementOf(sqliteDialect, question, { month }), ({ parameters, sql }) =>
+    ? Questions.answer(destination, question, given)
+    : Effect.flatMap(Questions.statementOf(sqliteDialect, question, given), ({ parameters, sql }) =>
       queryExcerpt(destination, sql, visibility, parameters))
 
 const longestQuery = "30 seconds"
@@ -136,11 +136,13 @@ const mostCounted = 100_000
 const rowsAnswer = (
   sources: Sources,
   result: Effect.Effect<QueryResult, ToolError, Scope.Scope>,
-  { limit = 50, lists, next, offset = 0 }: {
+  { limit = 50, lists, next, notes = [], offset = 0 }: {
     readonly limit?: number | undefined
     readonly offset?: number | undefined
     readonly next: (more: { readonly limit: number; readonly offset: number }) => Answer["next"]
     readonly lists: ReadonlyArray<Lists.AnyList>
+    /** What else is to be said about the rows. */
+    readonly notes?: ReadonlyArray<string>
   }
 ): Effect.Effect<Answer, ToolError> =>
   Effect.scoped(Effect.gen(function*() {
@@ -166,6 +168,7 @@ const rowsAnswer = (
       next: isAtEnd ? null : next({ limit, offset: end }),
       notes: [
         ...copy.notes,
+        ...notes,
         ...isAtEnd ? [] : ["More rows follow. To count or to add up, use an aggregate: it covers all rows."],
         ...isAtEnd && offset > 0
           ? [`These are the last rows. ${Math.min(offset, count)} rows before them were skipped.`]

@@ -11,6 +11,8 @@ export interface Sources {
   readonly api: Effect.Effect<ListOperations, ProgramError>
   readonly destination: Destination.StoredDestination | undefined
   readonly visibility: Visibility
+  /** The final states of each list, if the settings name them. */
+  readonly finalStates?: { readonly [label: string]: ReadonlyArray<string> | undefined } | undefined
 }
 
 /** The call cannot be carried out. The message says what to change, and repeats no value. */

@@ -1,6 +1,13 @@
 /** `payments mcp`: serves the lists and their copy to agents, as a Model Context Protocol server. */
 import { PaymentsApi } from "@payments/core"
-import { chosenPersonal, fromDestinationIfAny, fromFlag, type ProgramError } from "@payments/program"
+import {
+  chosenPersonal,
+  finalStatesOf,
+  fromDestinationIfAny,
+  fromFlag,
+  type ProgramError,
+  sourceOfDestination
+} from "@payments/program"
 import { Context, Effect, Layer, Semaphore } from "effect"
 import { Command, Flag } from "effect/cli"
 
@@ -18,6 +25,7 @@ export const mcpCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>, ve
     },
     Effect.fnUntraced(function*({ from, personal }) {
       const destination = yield* fromDestinationIfAny(from)
+      const finalStates = yield* finalStatesOf(yield* sourceOfDestination(from))
       // Pseudonyms of the personal key are those of the copy and of every server with it.
       const key = personal === "pseudonymize" ? (yield* chosenPersonal("forDestination")).key : undefined
       // Loaded only here, because no other command needs the protocol.
@@ -30,7 +38,7 @@ export const mcpCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>, ve
         built ??= Context.get(yield* Layer.buildWithScope(api, scope), PaymentsApi)
         return built
       })).pipe(Effect.provideContext(context))
-      yield* serve(version, { api: operations, destination, visibility: Visibility.make(personal, key) })
+      yield* serve(version, { api: operations, destination, visibility: Visibility.make(personal, key), finalStates })
     }, Effect.scoped)
   ).pipe(
     Command.withDescription(

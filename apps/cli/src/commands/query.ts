@@ -124,7 +124,9 @@ export const queryCommand = Command.make(
       const where = yield* conditionsOf(question.list, given.where, columnNamesOf(question.list))
       const finalStates = yield* finalStatesOf(yield* sourceOfDestination(given.from))
       const configured = finalStates?.[question.list.label]
-      const basis = yield* Questions.basisOf(destination, question, { configured, point })
+      const basis = point === undefined
+        ? yield* Questions.basisOf(destination, question, configured)
+        : yield* Questions.basisAt(destination, question, point, configured)
       const ages = point === undefined ? yield* agesOf(destination, question) : []
       const reached = yield* printAnswer(given, { destination, question, month, top, where, ages, point, basis })
       const asked = new Set([...question.fields, ...where.map(({ path }) => path.names.join("."))])

@@ -216,53 +216,51 @@ export const withValues = ({ parameters, sql }: Statement): string =>
   sql.replaceAll(/\$(\d+)/g, (_, number: string) => `'${(parameters[Number(number) - 1] ?? "").replaceAll("'", "''")}'`)
 
 /**
- * Returns what a question needs to know besides the rows; undefined if it needs nothing. `configured` has the final statuses that
- * the source names; without them, those that the copy has learned count. Fails if the copy does not have a field as the service
- * sent it: every record would look as if it had no date, or no status.
+ * Returns what a question needs to know besides the rows of now; undefined if it needs nothing. `configured` has the final states
+ * that the source names; without them, those that the copy has learned count. Fails if the copy does not have a field as the
+ * service sent it: every record would look as if it had no date, or no status.
  */
 export const basisOf = Effect.fnUntraced(function*(
   destination: StoredDestination,
   question: Question,
-  { configured, point }: {
-    readonly configured: ReadonlyArray<string> | undefined
-    readonly point: NamedPoint | undefined
-  }
-): Effect.fn.Return<Basis | undefined, SinkError | QueryError | PointError> {
+  configured?: ReadonlyArray<string>
+): Effect.fn.Return<Basis | undefined, SinkError | QueryError, Scope.Scope> {
   if (question.dateOf === undefined) return undefined
-  const finalStates = yield* Effect.scoped(Effect.gen(function*() {
-    const opened = yield* reader(destination)
-    const { rule } = yield* opened.personal
-    const others = new Set([...omittedIn(rule), ...pseudonymFields(rule, question.list)])
-    const changed = question.fields.filter((field) => others.has(field))
-    if (changed.length > 0) {
-      return yield* new QueryError({
-        problem: `${question.name} needs ${
-          changed.join(" and ")
-        }, which the copy leaves out or replaces by its rule for personal data.`
-      })
-    }
-    return question.isOfOpen ? yield* finalStatesIn(opened, question.list, configured) : undefined
-  }))
-  return { nowMs: yield* timeOf(destination, question, point), finalStates }
-})
+  const opened = yield* reader(destination)
+  const { rule } = yield* opened.personal
+  const others = new Set([...omittedIn(rule), ...pseudonymFields(rule, question.list)])
+  const changed = question.fields.filter((field) => others.has(field))
+  if (changed.length > 0) {
+    return yield* new QueryError({
+      problem: `${question.name} needs ${
+        changed.join(" and ")
+      }, which the copy leaves out or replaces by its rule for personal data.`
+    })
+  }
+  return {
+    nowMs: DateTime.toEpochMillis(yield* DateTime.now),
+    finalStates: question.isOfOpen ? yield* finalStatesIn(opened, question.list, configured) : undefined
+  }
+}, Effect.scoped)
 
-const timeOf = Effect.fnUntraced(function*(
+/** Does the same as {@link basisOf} for the rows of a point. */
+export const basisAt = Effect.fnUntraced(function*(
   destination: StoredDestination,
-  { list }: Question,
-  point: NamedPoint | undefined
-): Effect.fn.Return<number, SinkError | QueryError | PointError> {
-  if (point === undefined) return DateTime.toEpochMillis(yield* DateTime.now)
-  if (typeof point !== "number") return Date.parse(point.time)
-  const time = yield* Effect.scoped(Effect.gen(function*() {
-    const opened = yield* snapshot(destination)
-    const { lists: [reached] } = yield* reachPoint(opened, point, [list])
-    // Before the first change, the copy is that of the first export.
-    return (yield* opened.timeOf(point)) ?? reached?.readAt
-  }))
+  question: Question,
+  point: NamedPoint,
+  configured?: ReadonlyArray<string>
+): Effect.fn.Return<Basis | undefined, SinkError | QueryError | PointError, Scope.Scope> {
+  const basis = yield* basisOf(destination, question, configured)
+  if (basis === undefined) return undefined
+  if (typeof point !== "number") return { ...basis, nowMs: Date.parse(point.time) }
+  const opened = yield* snapshot(destination)
+  const { lists: [reached] } = yield* reachPoint(opened, point, [question.list])
+  // Before the first change, the copy is that of the first export.
+  const time = (yield* opened.timeOf(point)) ?? reached?.readAt
   return time === undefined
     ? yield* new QueryError({ problem: `The time of change ${point} is not known. Name a time instead.` })
-    : Date.parse(time)
-})
+    : { ...basis, nowMs: Date.parse(time) }
+}, Effect.scoped)
 
 /** Says from which field and up to when the dates of an answer count, and which records are open. */
 export const basisNotes = ({ columns, dateOf, list }: Question, basis: Basis | undefined): ReadonlyArray<string> => {
