@@ -88,7 +88,14 @@ export {
   type Lineage,
   type Numbered
 } from "./port/Generations.ts"
-export type { ConsumerState, ListFreshness, Overview } from "./port/ListFreshness.ts"
+export type {
+  ConsumerState,
+  FinalStates,
+  ListFreshness,
+  OpenRecords,
+  OpenStatus,
+  Overview
+} from "./port/ListFreshness.ts"
 export { recheckWords } from "./port/Recheck.ts"
 export { scanDefaults } from "./port/ScanDefaults.ts"
 export * as SinkReason from "./port/Sink.ts"
@@ -151,8 +158,8 @@ export { suggestion, type UnknownName, unknownName } from "./statement/Suggestio
 export { type Table, type TableColumn, tables } from "./statement/Tables.ts"
 export * as Stdout from "./stdout/Stdout.ts"
 export { systemCodeOf } from "./stdout/Stdout.ts"
-export { type FinalStates, finalStatesText } from "./store/FinalStates.ts"
 export { ageOf, freshnessOf, heldBackText, isFresh, overviewOf } from "./store/Freshness.ts"
+export { finalStatesText, openRecordsOf } from "./store/OpenRecords.ts"
 export type { Erasure, RedactedCounts } from "./store/RedactionStore.ts"
 export type { ChangeRow, FullRow, Maintenance, QuarantinedRow, Reader } from "./store/Store.ts"
 export { certainIn } from "./store/StoredFacts.ts"

@@ -6,10 +6,10 @@
 import { Lists } from "@payments/core"
 import { String } from "effect"
 import { layoutOf } from "../plan/Columns.ts"
-import { dayNumberOf, instantOf } from "../statement/DateSql.ts"
+import { dayNumberOf, everyRow, instantOf } from "../statement/DateSql.ts"
+import { openFields } from "../store/OpenRecords.ts"
 import {
   conditionOf,
-  everyRow,
   largestFirst,
   monthParameter,
   nullsLast,
@@ -43,16 +43,9 @@ const placeOfAge = (nowMs: number): string => {
   } ELSE ${ageGroups.indexOf(older)} END`
 }
 
-/** The age of records that are open: those whose status is not final and that have no value in the field `without`. */
-const openByAge = <List extends Lists.AnyList, Field extends keyof List["record"]["fields"] & string>(
-  list: List,
-  name: string,
-  { dateOf, description, without }: {
-    readonly description: string
-    readonly dateOf: Field
-    readonly without?: Field
-  }
-): Question => {
+/** The age of the records that are open. */
+const openByAge = (list: Lists.AnyList, name: string, description: string): Question => {
+  const { since: dateOf, without } = openFields(list)
   const { amounts, table } = layoutOf(list)
   const [first] = amounts
   const known = { monthOf: dateOf, status: undefined }
@@ -148,18 +141,20 @@ const settlementCalendar = (): Question => {
 
 /** The questions of this module. */
 export const ageQuestions: ReadonlyArray<Question> = [
-  openByAge(Lists.payoutRequests, "open-payouts-by-age", {
-    description: "payout requests whose status is not final, by the time since their creation",
-    dateOf: "createdAt"
-  }),
-  openByAge(Lists.payinSources, "unsettled-payin-sources-by-age", {
-    description: "payin sources whose status is not final, by the time since their creation",
-    dateOf: "createdAt"
-  }),
-  openByAge(Lists.invoices, "unpaid-invoices-by-age", {
-    description: "invoices without a payment date whose status is not final, by the time since their creation",
-    dateOf: "createdAt",
-    without: "paymentDate"
-  }),
+  openByAge(
+    Lists.payoutRequests,
+    "open-payouts-by-age",
+    "payout requests whose status is not final, by the time since their creation"
+  ),
+  openByAge(
+    Lists.payinSources,
+    "unsettled-payin-sources-by-age",
+    "payin sources whose status is not final, by the time since their creation"
+  ),
+  openByAge(
+    Lists.invoices,
+    "unpaid-invoices-by-age",
+    "invoices without a payment date whose status is not final, by the time since their creation"
+  ),
   settlementCalendar()
 ]

@@ -89,6 +89,3 @@ export const largestFirst = (amount: string | undefined): ReadonlyArray<string> 
   const size = `sum(CAST(${amount} AS DOUBLE PRECISION))`
   return [...amount === undefined ? [] : [`${size} IS NULL, ${size} DESC`], "count(*) DESC"]
 }
-
-/** More rows than a table can have. A subquery with a limit is computed once for each row, also if several columns use a value. */
-export const everyRow = "LIMIT 9223372036854775807"

@@ -10,11 +10,11 @@ import { Days, Lists } from "@payments/core"
 import { DateTime, Effect, type Scope, String } from "effect"
 import { operations, reader, snapshot, type StoredDestination } from "../destination/Destination.ts"
 import { layoutOf, storable } from "../plan/Columns.ts"
+import type { FinalStates } from "../port/ListFreshness.ts"
 import type { SinkError } from "../port/Sink.ts"
-import { omittedIn, pseudonymFields } from "../rule/StoredRule.ts"
 import type { Dialect } from "../statement/Dialect.ts"
 import { QueryError, type QueryResult } from "../statement/Statement.ts"
-import { type FinalStates, finalStatesIn, finalStatesText } from "../store/FinalStates.ts"
+import { finalStatesIn, finalStatesText, lackingIn } from "../store/OpenRecords.ts"
 import { ageQuestions } from "./AgeQuestions.ts"
 import { type FieldCondition, sqlCondition } from "./Conditions.ts"
 import { type NamedPoint, type PointError, reachPoint } from "./PointInTime.ts"
@@ -227,13 +227,11 @@ export const basisOf = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Basis | undefined, SinkError | QueryError, Scope.Scope> {
   if (question.dateOf === undefined) return undefined
   const opened = yield* reader(destination)
-  const { rule } = yield* opened.personal
-  const others = new Set([...omittedIn(rule), ...pseudonymFields(rule, question.list)])
-  const changed = question.fields.filter((field) => others.has(field))
-  if (changed.length > 0) {
+  const lacking = yield* lackingIn(opened, question.list, question.fields)
+  if (lacking.length > 0) {
     return yield* new QueryError({
       problem: `${question.name} needs ${
-        changed.join(" and ")
+        lacking.join(" and ")
       }, which the copy leaves out or replaces by its rule for personal data.`
     })
   }

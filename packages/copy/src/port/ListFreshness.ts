@@ -97,3 +97,30 @@ export interface Overview {
   /** The rows with any other status than the 20 most frequent ones. */
   readonly otherStatuses: StatusTotals["other"]
 }
+
+/** Which states of a list are final: no record leaves them. */
+export interface FinalStates {
+  readonly states: ReadonlyArray<string>
+  /** `unknown`: nothing is known, so that records of every status count as open. */
+  readonly from: "configured" | "learned" | "unknown"
+}
+
+/** The open records with one status. */
+export interface OpenStatus {
+  /** The first {@link longestStatus} characters of the status. Null if a record has none. */
+  readonly status: string | null
+  readonly records: number
+  /** Those whose date of creation is no instant, so that their age is not known. */
+  readonly undated: number
+  /** When the oldest of the others was created (ISO 8601 in UTC with milliseconds); undefined if there are no others. */
+  readonly oldestAt: string | undefined
+}
+
+/** The open records of a list, which are not missing. */
+export interface OpenRecords {
+  readonly finalStates: FinalStates
+  /** By status. The status of the oldest record comes first, those without a date last. */
+  readonly statuses: ReadonlyArray<OpenStatus>
+  /** Fields that the copy leaves out or replaces, so that it knows no open records. */
+  readonly lacking: ReadonlyArray<string>
+}

@@ -11,7 +11,7 @@ import { fieldsText } from "../text/FieldNames.ts"
 import { printable } from "../text/Printable.ts"
 import type { Counts } from "./Counts.ts"
 import type { Drift, ObservedFact } from "./Drift.ts"
-import type { ListFreshness, Overview } from "./ListFreshness.ts"
+import type { ListFreshness, OpenRecords, Overview } from "./ListFreshness.ts"
 import type { Rechecks } from "./Recheck.ts"
 
 /** A record of a batch. */
@@ -295,6 +295,11 @@ export class Sink extends Context.Service<Sink, {
       source?: string
     ) => Effect.Effect<ReadonlyArray<ListFreshness>, SinkError>
     readonly overview: (list: Lists.AnyList) => Effect.Effect<Overview, SinkError>
+    /** See `openRecordsOf` of `OpenRecords.ts`. */
+    readonly openRecords: (
+      list: Lists.AnyList,
+      finalStates: ReadonlyArray<string> | undefined
+    ) => Effect.Effect<OpenRecords | undefined, SinkError>
   }
   /** The passes over locked lists. Undefined for a destination that stores nothing. */
   readonly passes?: {

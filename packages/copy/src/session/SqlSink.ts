@@ -9,6 +9,7 @@ import { add, tooMany } from "../port/Judgement.ts"
 import { OtherSource, type ScanPreview, type ScanRequest, type Sighting, Sink, SinkError } from "../port/Sink.ts"
 import { fillColumns, pending } from "../store/Filling.ts"
 import { freshnessOf, overviewOf } from "../store/Freshness.ts"
+import { openRecordsOf } from "../store/OpenRecords.ts"
 import { bindingOf, changeSince } from "../store/PersonalBinding.ts"
 import type { Opening, Store } from "../store/Store.ts"
 import { certainIn, changeEvidence, storedEvidence } from "../store/StoredFacts.ts"
@@ -63,7 +64,8 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
             : Effect.flatMap(store.source, (bound) => requireSource(store, { source: bound }, { source })),
           freshnessOf(store, of)
         ),
-      overview: (list) => overviewOf(store, list)
+      overview: (list) => overviewOf(store, list),
+      openRecords: (list, finalStates) => openRecordsOf(store, list, finalStates)
     },
     begin: (list, request) => beginScan(contextOf(list, request)),
     passes: {

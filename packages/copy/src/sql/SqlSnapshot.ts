@@ -184,7 +184,7 @@ export const forEachTotal = (
   inSteps(db, list, (range) => totalsStatement(list, counted, range), (row) => use(totalOf(row, counted)))
 
 /** Runs a statement over all rows of a list: in SQLite in ranges of row numbers, because a step blocks the thread. */
-const inSteps = Effect.fnUntraced(function*(
+export const inSteps = Effect.fnUntraced(function*(
   db: Sql,
   list: Lists.AnyList,
   statementOf: (range: Statement) => Statement,

@@ -102,3 +102,6 @@ export const dayNumberOf = (text: string): string =>
 export const isAfter = (one: string, other: string): string =>
   `CASE WHEN ${isIn(`${shapeOf(one)} || '|' || ${shapeOf(other)}`, utcShapes.map((shape) => `${shape}|${shape}`))} ` +
   `THEN ${one} > ${other} ELSE ${microsecondsOf(one)} > ${microsecondsOf(other)} END`
+
+/** More rows than a table can have. A subquery with this limit computes its columns once for each row, however often they are used. */
+export const everyRow = "LIMIT 9223372036854775807"

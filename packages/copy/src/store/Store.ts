@@ -17,7 +17,7 @@ import type {
   PositionMove,
   StoredPosition
 } from "../port/Generations.ts"
-import type { ChangeCount, ConsumerState, ListFreshness, StatusTotals } from "../port/ListFreshness.ts"
+import type { ChangeCount, ConsumerState, ListFreshness, OpenStatus, StatusTotals } from "../port/ListFreshness.ts"
 import type { BoundMerchant, OwnerClaim, PassKind, PersonalBinding, PersonalState, SinkError } from "../port/Sink.ts"
 import type { RedactionStore } from "./RedactionStore.ts"
 
@@ -331,6 +331,14 @@ export interface Reader extends BoundReader, ScanReader, RowReader, ChangeReader
     list: Lists.AnyList,
     amounts: ReadonlyArray<string>
   ) => Effect.Effect<StatusTotals, SinkError>
+  /**
+   * Returns the records that are open, by status: not missing, not in one of these states, and without a value of
+   * `openFields.without`. Reads every row once, as `statusTotals` does. The list must have the columns.
+   */
+  readonly openStatuses: (
+    list: Lists.AnyList,
+    finalStates: ReadonlyArray<string>
+  ) => Effect.Effect<ReadonlyArray<OpenStatus>, SinkError>
   /** The problems that the database's own integrity check finds. No line contains data of a row. */
   readonly damage: Effect.Effect<ReadonlyArray<string>, SinkError>
 }

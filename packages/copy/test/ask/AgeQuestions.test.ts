@@ -15,7 +15,7 @@ import { ageGroups } from "../../src/ask/AgeQuestions.ts"
 import { type Cell, Destination, type NamedPoint, Questions, scan, type ScanOptions } from "../../src/index.ts"
 import { noContents, subjects } from "../../src/plan/Contents.ts"
 import { keepAll } from "../../src/rule/Rule.ts"
-import { learnedStates } from "../../src/store/FinalStates.ts"
+import { learnedStates } from "../../src/store/OpenRecords.ts"
 
 let server: PostgresServer
 beforeAll(async () => void (server = await startServer()))

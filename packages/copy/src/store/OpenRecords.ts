@@ -1,0 +1,99 @@
+/**
+ * Which records of a list are open: their status is not final. The API's document has no list of states and gives none of them a
+ * meaning, so no state is final unless the source says so, or the copy has learned it.
+ */
+import { Lists } from "@payments/core"
+import { Effect, String } from "effect"
+import { type Contents, otherValue, subjects } from "../plan/Contents.ts"
+import * as ScanTotals from "../plan/ScanTotals.ts"
+import type { FinalStates, OpenRecords, OpenStatus } from "../port/ListFreshness.ts"
+import type { SinkError } from "../port/Sink.ts"
+import { omittedIn, pseudonymFields } from "../rule/StoredRule.ts"
+import type { Reader, ScanReader } from "./Store.ts"
+
+/** The fields of a list that say whether a record is open, and since when. */
+export const openFields = (list: Lists.AnyList): {
+  readonly since: string
+  /** A record with a value in this field is not open: an invoice that has been paid. */
+  readonly without: string | undefined
+} => ({ since: "createdAt", without: list.name === Lists.invoices.name ? "paymentDate" : undefined })
+
+/** Returns those of the fields that the copy leaves out or replaces. Every record would look as if it had no value there. */
+export const lackingIn = (
+  reader: Pick<Reader, "personal">,
+  list: Lists.AnyList,
+  fields: ReadonlyArray<string>
+): Effect.Effect<ReadonlyArray<string>, SinkError> =>
+  Effect.map(reader.personal, ({ rule }) => {
+    const others = new Set([...omittedIn(rule), ...pseudonymFields(rule, list)])
+    return fields.filter((field) => others.has(field))
+  })
+
+/** Reads the open records of a list; undefined if the destination has no such list. `configured` is as in {@link finalStatesIn}. */
+export const openRecordsOf = Effect.fnUntraced(function*(
+  reader: Reader,
+  list: Lists.AnyList,
+  configured: ReadonlyArray<string> | undefined
+): Effect.fn.Return<OpenRecords | undefined, SinkError> {
+  const { since, without } = openFields(list)
+  const fields = [since, "status", ...without === undefined ? [] : [without]]
+  const columns = new Set((yield* reader.columns(list)).map(({ name }) => name))
+  if (fields.some((field) => !columns.has(String.camelToSnake(field)))) return undefined
+  const finalStates = yield* finalStatesIn(reader, list, configured)
+  const lacking = yield* lackingIn(reader, list, fields)
+  if (lacking.length > 0) return { finalStates, statuses: [], lacking }
+  const statuses = yield* reader.openStatuses(list, finalStates.states)
+  return { finalStates, statuses: statuses.toSorted(byAge), lacking }
+})
+
+/** No text is after this one. */
+const latest = "\uffff"
+
+const byAge = (one: OpenStatus, other: OpenStatus): number =>
+  (one.oldestAt ?? latest) < (other.oldestAt ?? latest) ? -1 : one.oldestAt === other.oldestAt ? 0 : 1
+
+/** Returns the states that the source names, or without them those that the copy has learned. */
+export const finalStatesIn = (
+  reader: Pick<ScanReader, "scans">,
+  list: Lists.AnyList,
+  configured: ReadonlyArray<string> | undefined
+): Effect.Effect<FinalStates, SinkError> =>
+  configured !== undefined
+    ? Effect.succeed({ states: configured, from: "configured" })
+    : Effect.map(reader.scans(list, ""), (scans) => {
+      const states = learnedStates(ScanTotals.contentsOf(scans.find(({ state }) => state === "complete")))
+      return { states, from: states.length === 0 ? "unknown" : "learned" }
+    })
+
+/**
+ * Returns the states that a record has entered, and that none has left. A state without any transition is not among them: it
+ * may be the one in which records are stuck.
+ */
+export const learnedStates = (contents: Contents): ReadonlyArray<string> => {
+  const steps = Object.keys(contents[subjects.steps] ?? {})
+  // More transitions than are counted one by one may have left any state.
+  if (steps.includes(otherValue)) return []
+  const [left, entered] = [new Set<string>(), new Set<string>()]
+  for (const step of steps) {
+    const [from = "", to = ""] = step.split(" → ")
+    left.add(from)
+    entered.add(to)
+  }
+  // Any text that is no code is counted under one name.
+  return [...entered].filter((state) => !left.has(state) && state !== otherValue).toSorted()
+}
+
+/** Says which states count as final, and how that is known. */
+export const finalStatesText = (list: Lists.AnyList, { from, states }: FinalStates): string => {
+  const names = states.join(", ")
+  switch (from) {
+    case "configured":
+      return states.length === 0
+        ? `${list.label}: no status is final, as the setting final_states says.`
+        : `${list.label}: final, by the setting final_states: ${names}.`
+    case "learned":
+      return `${list.label}: final, as learned, because records have entered but none has left it: ${names}. The setting final_states decides otherwise.`
+    case "unknown":
+      return `${list.label}: no final status is known, so records of every status count as open. The setting final_states names those that are final.`
+  }
+}
