@@ -159,7 +159,15 @@ export { type Table, type TableColumn, tables } from "./statement/Tables.ts"
 export * as Stdout from "./stdout/Stdout.ts"
 export { systemCodeOf } from "./stdout/Stdout.ts"
 export { ageOf, freshnessOf, heldBackText, isFresh, overviewOf } from "./store/Freshness.ts"
-export { finalStatesText, openRecordsOf } from "./store/OpenRecords.ts"
+export {
+  ageSince,
+  finalStatesIn,
+  finalStatesText,
+  type OldestOpen,
+  oldestOpen,
+  openRecordsOf,
+  openRecordsSql
+} from "./store/OpenRecords.ts"
 export type { Erasure, RedactedCounts } from "./store/RedactionStore.ts"
 export type { ChangeRow, FullRow, Maintenance, QuarantinedRow, Reader } from "./store/Store.ts"
 export { certainIn } from "./store/StoredFacts.ts"

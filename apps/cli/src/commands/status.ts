@@ -8,11 +8,15 @@ import {
   type ConsumerState,
   describeGeneration,
   Destination,
+  finalStatesIn,
   freshnessOf,
   heldBackText,
   isFresh,
   type ListFreshness,
-  printable
+  oldestOpen,
+  openRecordsOf,
+  printable,
+  type Reader
 } from "@payments/copy"
 import { Lists } from "@payments/core"
 import {
@@ -24,6 +28,7 @@ import {
   counted,
   duration,
   ExitCode,
+  finalStatesOf,
   fromDestination,
   fromFlag,
   grouped,
@@ -32,6 +37,7 @@ import {
   programExitCodeOf,
   requireOutput,
   setting,
+  shellWord,
   sourcesOfDestinations,
   switchFlag,
   textFlag
@@ -39,14 +45,15 @@ import {
 import type { LoadedSource } from "@payments/program/sources"
 import { DateTime, Duration, Effect, Result, Stream } from "effect"
 import { Command } from "effect/cli"
+import { openNotes, openProblemOf, type OpenStatus } from "../output/OpenRecordsText.ts"
 import { type Column, logOmitted, lookOf, printRows, rowFormatFlag } from "../output/Rows.ts"
 import type * as Table from "../output/Table.ts"
 import type * as TextWidth from "../output/TextWidth.ts"
 import { resourceFlag } from "./changes.ts"
 
-interface ListStatus extends ListFreshness {
-  /** The list's name, after the name of its source if several sources are shown. */
-  readonly label: string
+interface ListStatus extends ListFreshness, OpenStatus {
+  readonly list: string
+  readonly completeScan: ListFreshness["completeScan"]
   /** The name of the source. Undefined if no source of a file is shown. */
   readonly source: string | undefined
   /** Undefined if the age is unknown or there is no complete full scan. */
@@ -56,6 +63,8 @@ interface ListStatus extends ListFreshness {
   readonly isFresh: boolean | undefined
   /** Whether a rewrite of the destination is not complete, so that exports are refused. */
   readonly isRewriting: boolean
+  /** Undefined if any age is allowed. An age that is not known is too long. */
+  readonly isOpenTooLong: boolean | undefined
 }
 
 export const statusCommand = Command.make(
@@ -63,19 +72,23 @@ export const statusCommand = Command.make(
   {
     from: fromFlag,
     maxAge: textFlag("max-age", "DURATION", "exit with code 12 if a list is older, such as 24h"),
+    maxOpen: textFlag("max-open", "DURATION", "exit with code 12 if a record has been open for longer, such as 48h"),
     failOnHeldBack: switchFlag("fail-on-held-back", "exit with code 10 if the last full scan of a list held rows back"),
     resource: resourceFlag,
     format: rowFormatFlag
   },
   Effect.fnUntraced(function*(given) {
-    const { chosen, flag } = yield* checkAll({
+    const { chosen, finalStates, maxAge, maxOpen } = yield* checkAll({
       chosen: chosenDestinations(given.from),
-      flag: setting({ name: "max-age", text: given.maxAge }, undefined, duration)
+      finalStates: finalStatesOf(undefined),
+      maxAge: setting({ name: "max-age", text: given.maxAge }, undefined, duration),
+      maxOpen: setting({ name: "max-open", text: given.maxOpen }, undefined, duration)
     })
+    const limits = { finalStates, maxAge, maxOpen }
     const [, second] = chosen
     // One destination that cannot be read does not hide the others.
     const read = yield* Effect.forEach(chosen, (one) => {
-      const statuses = statusesOf(given.resource, flag, one, second !== undefined)
+      const statuses = statusesOf(given.resource, limits, one, second !== undefined)
       return second === undefined ? Effect.map(statuses, (found) => Result.succeed(found)) : Effect.result(statuses)
     }, { concurrency: concurrentDestinations })
     const statuses = read.flatMap((result) => Result.isSuccess(result) ? result.success : [])
@@ -99,7 +112,10 @@ export const statusCommand = Command.make(
         () => Effect.void
       )
     }
-    const stale = statuses.filter((status) => status.isFresh === false).map(problemOf)
+    const stale = [
+      ...statuses.filter((status) => status.isFresh === false).map(problemOf),
+      ...statuses.filter((status) => status.isOpenTooLong === true).map(openProblemOf)
+    ]
     const heldBack = given.failOnHeldBack ? statuses.flatMap(heldBackNotes) : []
     const problems = [...failures.map(({ message }) => message), ...heldBack.map((note) => `${note}.`), ...stale]
     if (problems.length > 0) {
@@ -121,6 +137,10 @@ export const statusCommand = Command.make(
     {
       command: "payments status --from file:./payments --resource invoices --max-age 24h",
       description: "exit with code 12 if the last complete full scan of the invoices began more than 24 hours ago"
+    },
+    {
+      command: "payments status --from sqlite:./payments.db --resource payout-requests --max-open 48h",
+      description: "exit with code 12 if a payout request has been open for more than 48 hours"
     }
   ])
 )
@@ -134,6 +154,14 @@ interface ChosenDestination {
   readonly destination: Destination.StoredDestination
 }
 
+/** What flags and the environment say. */
+interface Limits {
+  /** Those of the environment, for a destination without a source. */
+  readonly finalStates: LoadedSource["finalStates"]
+  readonly maxAge: Duration.Duration | undefined
+  readonly maxOpen: Duration.Duration | undefined
+}
+
 const chosenDestinations = Effect.fnUntraced(function*(from: string | undefined) {
   const sources = yield* sourcesOfDestinations(from)
   if (sources.length === 0) return [{ source: undefined, destination: yield* fromDestination(from) }]
@@ -145,7 +173,7 @@ const chosenDestinations = Effect.fnUntraced(function*(from: string | undefined)
 
 const statusesOf = Effect.fnUntraced(function*(
   resource: ReadonlyArray<Lists.AnyList>,
-  flag: Duration.Duration | undefined,
+  limits: Limits,
   { destination, source }: ChosenDestination,
   isNamed: boolean
 ) {
@@ -154,19 +182,52 @@ const statusesOf = Effect.fnUntraced(function*(
     : source?.lists.map((name) => Lists.byName[name]) ?? Lists.all
   const { found, rewriting } = yield* Effect.scoped(Effect.gen(function*() {
     const reader = yield* Destination.reader(destination)
-    return { found: yield* freshnessOf(reader, lists), rewriting: (yield* reader.personal).rewriting }
+    const freshness = yield* freshnessOf(reader, lists)
+    return {
+      found: yield* Effect.forEach(
+        freshness,
+        (list, index) => Effect.map(openOf(reader, lists[index], limits, source), (open) => ({ ...list, ...open }))
+      ),
+      rewriting: (yield* reader.personal).rewriting
+    }
   }))
   const now = yield* DateTime.now
-  const maxAge = flag ?? source?.maxAge
-  return found.map((list): ListStatus => ({
-    ...list,
-    label: isNamed && source !== undefined ? `${source.name}/${list.list}` : list.list,
-    source: source?.name,
-    age: ageOf(list, now),
-    maxAge,
-    isFresh: maxAge === undefined ? undefined : isFresh(list, maxAge, now),
-    isRewriting: rewriting
-  }))
+  const maxAge = limits.maxAge ?? source?.maxAge
+  return found.map((list): ListStatus => {
+    const oldest = list.open === undefined ? undefined : oldestOpen(list.open, now)
+    return {
+      ...list,
+      label: isNamed && source !== undefined ? `${source.name}/${list.list}` : list.list,
+      source: source?.name,
+      age: ageOf(list, now),
+      maxAge,
+      isFresh: maxAge === undefined ? undefined : isFresh(list, maxAge, now),
+      isRewriting: rewriting,
+      oldestOpen: oldest,
+      isOpenTooLong: list.maxOpen === undefined
+        ? undefined
+        : list.completeScan === undefined || list.open === undefined || list.open.lacking.length > 0 ||
+          (oldest !== undefined && Duration.isGreaterThan(oldest.age, list.maxOpen)),
+      place: source === undefined ? `--from ${shellWord(Destination.shown(destination))}` : `--source ${source.name}`
+    }
+  })
+})
+
+/** Reads the open records of a list if somebody asks for them. Without a final status, every record would count. */
+const openOf = Effect.fnUntraced(function*(
+  reader: Reader,
+  list: Lists.AnyList | undefined,
+  { finalStates, maxOpen: limit }: Limits,
+  source: LoadedSource | undefined
+) {
+  if (list === undefined) return { open: undefined, maxOpen: undefined }
+  const configured = (source === undefined ? finalStates : source.finalStates)?.[list.label]
+  const maxOpen = limit ?? source?.maxOpen?.[list.label]
+  const known = yield* finalStatesIn(reader, list, configured)
+  return {
+    open: maxOpen === undefined && known.from === "unknown" ? undefined : yield* openRecordsOf(reader, list, known),
+    maxOpen
+  }
 })
 
 const json = (value: unknown): Cell => value === undefined ? null : { json: JSON.stringify(value) }
@@ -195,7 +256,11 @@ const listColumns: ReadonlyArray<Column<ListStatus>> = [
     name: "consumers",
     of: ({ consumers }) => json(consumers.map((consumer) => ({ ...consumer, lag: consumer.lag ?? null })))
   },
-  { name: "isRewriting", of: ({ isRewriting }) => json(isRewriting) }
+  { name: "isRewriting", of: ({ isRewriting }) => json(isRewriting) },
+  { name: "oldestOpenSeconds", of: (status) => seconds(status.oldestOpen?.age) },
+  { name: "maxOpenSeconds", of: ({ maxOpen }) => seconds(maxOpen) },
+  { name: "isOpenTooLong", of: ({ isOpenTooLong }) => json(isOpenTooLong) },
+  { name: "open", of: ({ open }) => json(open) }
 ]
 
 /** Formats the lists for people: a table, notes, and a table of the consumers. No line is wider than the terminal. */
@@ -288,7 +353,7 @@ const notesOf = (status: ListStatus): ReadonlyArray<string> => {
     ...(holder === undefined ? [] : [`locked by ${holder}`]),
     ...(headProblem === undefined ? [] : [`head passes are stopped: ${headProblem}`])
   ].map((note) => `${label}: ${note}`)
-  return [...heldBackNotes(status), ...notes]
+  return [...heldBackNotes(status), ...notes, ...openNotes(status)]
 }
 
 const heldBackNotes = ({ completeScan, label }: ListStatus): ReadonlyArray<string> => {

@@ -3,7 +3,8 @@
  * meaning, so no state is final unless the source says so, or the copy has learned it.
  */
 import { Lists } from "@payments/core"
-import { Effect, String } from "effect"
+import { DateTime, Duration, Effect, String } from "effect"
+import { tableOf } from "../plan/Columns.ts"
 import { type Contents, otherValue, subjects } from "../plan/Contents.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
 import type { FinalStates, OpenRecords, OpenStatus } from "../port/ListFreshness.ts"
@@ -29,22 +30,53 @@ export const lackingIn = (
     return fields.filter((field) => others.has(field))
   })
 
-/** Reads the open records of a list; undefined if the destination has no such list. `configured` is as in {@link finalStatesIn}. */
+/** Reads the open records of a list; undefined if the destination has no such list. */
 export const openRecordsOf = Effect.fnUntraced(function*(
   reader: Reader,
   list: Lists.AnyList,
-  configured: ReadonlyArray<string> | undefined
+  finalStates: FinalStates
 ): Effect.fn.Return<OpenRecords | undefined, SinkError> {
   const { since, without } = openFields(list)
   const fields = [since, "status", ...without === undefined ? [] : [without]]
   const columns = new Set((yield* reader.columns(list)).map(({ name }) => name))
   if (fields.some((field) => !columns.has(String.camelToSnake(field)))) return undefined
-  const finalStates = yield* finalStatesIn(reader, list, configured)
   const lacking = yield* lackingIn(reader, list, fields)
   if (lacking.length > 0) return { finalStates, statuses: [], lacking }
   const statuses = yield* reader.openStatuses(list, finalStates.states)
   return { finalStates, statuses: statuses.toSorted(byAge), lacking }
 })
+
+/** The oldest open record of those with one status. */
+export interface OldestOpen {
+  readonly status: string | null
+  readonly age: Duration.Duration
+}
+
+/** Returns the age of the oldest open record. It is 0 if its date is in the future. Undefined if no open record has a date. */
+export const oldestOpen = (
+  { statuses: [first] }: Pick<OpenRecords, "statuses">,
+  now: DateTime.DateTime
+): OldestOpen | undefined =>
+  first?.oldestAt === undefined ? undefined : { status: first.status, age: ageSince(first.oldestAt, now) }
+
+/** Returns the time since an instant; 0 if it is in the future. */
+export const ageSince = (instant: string, now: DateTime.DateTime): Duration.Duration =>
+  Duration.millis(Math.max(0, DateTime.toEpochMillis(now) - Date.parse(instant)))
+
+/** Returns a statement for the open records, the oldest first, for people. */
+export const openRecordsSql = (list: Lists.AnyList, { states }: Pick<FinalStates, "states">): string => {
+  const { since, without } = openFields(list)
+  const date = String.camelToSnake(since)
+  const final = states.map((state) => `'${state.replaceAll("'", "''")}'`)
+  const met = [
+    "missing_since IS NULL",
+    ...final.length === 0 ? [] : [`(status IS NULL OR status NOT IN (${final.join(", ")}))`],
+    ...without === undefined ? [] : [`${String.camelToSnake(without)} IS NULL`]
+  ]
+  return `SELECT id, status, ${date} FROM ${tableOf(list)} WHERE ${
+    met.join(" AND ")
+  } ORDER BY ${date} IS NULL, ${date} LIMIT 100`
+}
 
 /** No text is after this one. */
 const latest = "\uffff"

@@ -12,7 +12,16 @@ import { TestClock } from "effect/testing"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { ageGroups } from "../../src/ask/AgeQuestions.ts"
-import { type Cell, Destination, type NamedPoint, Questions, scan, type ScanOptions } from "../../src/index.ts"
+import {
+  type Cell,
+  Destination,
+  type NamedPoint,
+  openRecordsOf,
+  type OpenStatus,
+  Questions,
+  scan,
+  type ScanOptions
+} from "../../src/index.ts"
 import { noContents, subjects } from "../../src/plan/Contents.ts"
 import { keepAll } from "../../src/rule/Rule.ts"
 import { learnedStates } from "../../src/store/OpenRecords.ts"
@@ -113,6 +122,7 @@ const statuses = [`"processing"`, `"sent"`, `"o'brien"`, `"\u{1f600} x"`, "null"
 /** Random payout requests, and the groups that they make if `final` are the final states. */
 const payoutsOf = (dice: Dice, final: ReadonlyArray<string>) => {
   const groups = new Map<string, { records: number; amount: bigint }>()
+  const open = new Map<string | null, Omit<OpenStatus, "status">>()
   const texts = Array.from({ length: 120 }, (_, index) => {
     const [date, ms] = dateOf(dice)
     const status = dice.pick(statuses)
@@ -120,6 +130,14 @@ const payoutsOf = (dice: Dice, final: ReadonlyArray<string>) => {
     if (!final.some((one) => JSON.stringify(one) === status)) {
       const group = groups.get(groupOf(ms)) ?? { records: 0, amount: 0n }
       groups.set(groupOf(ms), { records: group.records + 1, amount: group.amount + BigInt(amount) })
+      const name: string | null = status === "" ? null : JSON.parse(status)
+      const before = open.get(name) ?? { records: 0, undated: 0, oldestAt: undefined }
+      const dates = [before.oldestAt, ...ms === undefined ? [] : [new Date(ms).toISOString()]]
+      open.set(name, {
+        records: before.records + 1,
+        undated: before.undated + (ms === undefined ? 1 : 0),
+        oldestAt: dates.filter((one) => one !== undefined).toSorted()[0]
+      })
     }
     const members = [
       `"id":"p${index}"`,
@@ -129,8 +147,11 @@ const payoutsOf = (dice: Dice, final: ReadonlyArray<string>) => {
     ]
     return `{${members.join(",")}}`
   })
-  return { texts, groups }
+  return { texts, groups, open }
 }
+
+const byName = ([one]: readonly [string | null, unknown], [other]: readonly [string | null, unknown]): number =>
+  `${one}` < `${other}` ? -1 : 1
 
 describe.each(kinds)("ages of open records: %s", (kind) => {
   it.live(
@@ -139,8 +160,16 @@ describe.each(kinds)("ages of open records: %s", (kind) => {
       Effect.gen(function*() {
         for (const final of [[], ["sent", "o'brien"], ["\u{1f600} x", "processing", "never"]]) {
           const destination = yield* opened(kind)
-          const { groups, texts } = payoutsOf(diceOf(seed, "ages", kind, String(final.length)), final)
+          const { groups, open, texts } = payoutsOf(diceOf(seed, "ages", kind, String(final.length)), final)
           yield* fill(destination, { payoutRequests: texts })
+          const read = yield* Effect.scoped(
+            Effect.flatMap(Destination.reader(destination), (reader) =>
+              openRecordsOf(reader, Lists.payoutRequests, { states: final, from: "configured" }))
+          )
+          assert.deepStrictEqual(
+            read?.statuses.map(({ status, ...counted }) => [status, counted]).toSorted(byName),
+            [...open].toSorted(byName)
+          )
           const { found } = yield* ask(destination, "open-payouts-by-age", { configured: final, nowMs: now })
           const expected = ageGroups.flatMap((group) => {
             const total = groups.get(group)
