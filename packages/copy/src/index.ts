@@ -92,6 +92,7 @@ export type {
   ConsumerState,
   FinalStates,
   ListFreshness,
+  OpenQuestion,
   OpenRecords,
   OpenStatus,
   Overview
@@ -161,7 +162,6 @@ export { systemCodeOf } from "./stdout/Stdout.ts"
 export { ageOf, freshnessOf, heldBackText, isFresh, overviewOf } from "./store/Freshness.ts"
 export {
   ageSince,
-  finalStatesIn,
   finalStatesText,
   type OldestOpen,
   oldestOpen,
@@ -172,7 +172,7 @@ export type { Erasure, RedactedCounts } from "./store/RedactionStore.ts"
 export type { ChangeRow, FullRow, Maintenance, QuarantinedRow, Reader } from "./store/Store.ts"
 export { certainIn } from "./store/StoredFacts.ts"
 export type { Cell } from "./text/Cell.ts"
-export { namesForLogs, namesForTerminal } from "./text/FieldNames.ts"
+export { namesForLogs, namesForTerminal, otherCode, storedCode } from "./text/FieldNames.ts"
 export { type FieldPath, intended, pathText, readPath, readPaths, unquoted } from "./text/FieldPath.ts"
 export { folded } from "./text/Folded.ts"
 export { nearest } from "./text/Nearest.ts"

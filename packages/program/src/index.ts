@@ -69,7 +69,15 @@ export {
 export { savedStatement } from "./sources/SavedStatement.ts"
 export type { StatementSettings } from "./sources/SourceSchema.ts"
 export * as MetricDefinitions from "./telemetry/MetricDefinitions.ts"
-export { Metrics, observeSink } from "./telemetry/Metrics.ts"
+export type { ObservedList } from "./telemetry/MetricFacts.ts"
+export {
+  limitSeconds,
+  Metrics,
+  observedOpen,
+  type ObservedSettings,
+  observeSink,
+  openQuestion
+} from "./telemetry/Metrics.ts"
 export { wordsIn } from "./terminal/HelpWidth.ts"
 export { quotedWord, shellWord } from "./terminal/ShellWord.ts"
 export { canColor, canRedraw, canRedrawScreen, terminalWidth } from "./terminal/TerminalRules.ts"

@@ -29,6 +29,7 @@ import {
   lowestExitCode,
   Metrics,
   type Next,
+  type ObservedSettings,
   outcomeExitCode,
   print,
   type ProgramError,
@@ -45,7 +46,7 @@ import {
   wholeNumber,
   withNext
 } from "@payments/program"
-import { buildWithProvenNames, type Source, warnOfCursorLife } from "@payments/program/sources"
+import { buildWithProvenNames, warnOfCursorLife } from "@payments/program/sources"
 import { Context, DateTime, Effect, type FileSystem, type Layer, Result, Stdio, String } from "effect"
 import { Argument, Command } from "effect/cli"
 import { flagsText, type GivenFlags, givenFlags } from "../listing/ContinueCommand.ts"
@@ -125,7 +126,7 @@ const examples = [
 /** Makes the command. `api` is the service to read. `telemetry` exports what happens, for the time of the export. */
 export const exportCommand = <R>(
   api: Layer.Layer<PaymentsApi, ProgramError, R>,
-  telemetry: (source: Pick<Source, "name" | "lists" | "maxAge">) => Layer.Layer<Metrics, never, Sink>
+  telemetry: (source: ObservedSettings) => Layer.Layer<Metrics, never, Sink>
 ) =>
   Command.make(
     "export",
@@ -174,7 +175,7 @@ export const exportCommand = <R>(
         yield* Effect.provideService(exported, RequestObserver, metrics.requestsOf(sourceName))
       }).pipe(
         Effect.withSpan("payments export"),
-        Effect.provide(telemetry({ name: sourceName, lists: names, maxAge: source?.maxAge })),
+        Effect.provide(telemetry({ ...source, name: sourceName, lists: names })),
         Effect.provide(Destination.layer(destination)),
         Effect.provide(service)
       )

@@ -8,7 +8,6 @@ import {
   type ConsumerState,
   describeGeneration,
   Destination,
-  finalStatesIn,
   freshnessOf,
   heldBackText,
   isFresh,
@@ -213,7 +212,7 @@ const statusesOf = Effect.fnUntraced(function*(
   })
 })
 
-/** Reads the open records of a list if somebody asks for them. Without a final status, every record would count. */
+/** Reads the open records of a list. */
 const openOf = Effect.fnUntraced(function*(
   reader: Reader,
   list: Lists.AnyList | undefined,
@@ -223,11 +222,7 @@ const openOf = Effect.fnUntraced(function*(
   if (list === undefined) return { open: undefined, maxOpen: undefined }
   const configured = (source === undefined ? finalStates : source.finalStates)?.[list.label]
   const maxOpen = limit ?? source?.maxOpen?.[list.label]
-  const known = yield* finalStatesIn(reader, list, configured)
-  return {
-    open: maxOpen === undefined && known.from === "unknown" ? undefined : yield* openRecordsOf(reader, list, known),
-    maxOpen
-  }
+  return { open: yield* openRecordsOf(reader, list, { configured, isLimited: maxOpen !== undefined }), maxOpen }
 })
 
 const json = (value: unknown): Cell => value === undefined ? null : { json: JSON.stringify(value) }

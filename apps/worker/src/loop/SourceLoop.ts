@@ -14,6 +14,7 @@ import {
   whilePersonalDataChanges
 } from "@payments/copy"
 import { Lists, Monotonic, PaymentsApi, type PaymentsConfigError } from "@payments/core"
+import { openQuestion } from "@payments/program"
 import { buildWithProvenNames, type Source, warnOfCursorLife } from "@payments/program/sources"
 import { Context, Data, Duration, Effect, type FileSystem, Layer, type Path, Result } from "effect"
 import { problemAnnotations } from "../state/Log.ts"
@@ -213,7 +214,7 @@ const useDestination = Effect.fnUntraced(function*<R>(
     begin: (list, request) => loopOf(list)?.opening(sink.begin(list, request)) ?? sink.begin(list, request),
     publish: (list) => loopOf(list)?.longStep(sink.publish(list)) ?? sink.publish(list)
   }
-  const charts = makeCharts(sink, source.name, status)
+  const charts = makeCharts(sink, source, status)
   const state = Effect.map(status.current, ({ sources }) => sources.find(({ name }) => name === source.name)?.state)
   return yield* Effect.all([
     Effect.andThen(
@@ -295,11 +296,11 @@ const chartInterval = Duration.minutes(5)
 const chartIntervalAfterScan = Duration.seconds(30)
 
 /** Returns an effect that reads the figures of those lists whose figures are old. */
-const makeCharts = (sink: Sink["Service"], source: string, status: Status["Service"]) => {
+const makeCharts = (sink: Sink["Service"], source: Source, status: Status["Service"]) => {
   const readAt = new Map<string, { readonly at: number; readonly scan: number }>()
   return Effect.gen(function*() {
     const { sources } = yield* status.current
-    for (const { completeScan, list: label } of sources.find(({ name }) => name === source)?.lists ?? []) {
+    for (const { completeScan, list: label } of sources.find(({ name }) => name === source.name)?.lists ?? []) {
       const list = Lists.all.find((one) => one.label === label)
       const now = yield* Monotonic.millis
       const before = readAt.get(label)
@@ -309,7 +310,11 @@ const makeCharts = (sink: Sink["Service"], source: string, status: Status["Servi
       if (before !== undefined && now - before.at < Duration.toMillis(interval)) continue
       readAt.set(label, { at: now, scan: completeScan.scan })
       const overview = yield* sink.inspect?.overview(list) ?? Effect.succeed(null)
-      yield* status.update(source, (state) => updateList(state, label, (charted) => ({ ...charted, overview })))
+      const found = yield* sink.inspect?.openRecords(list, openQuestion(source, list)) ?? Effect.undefined
+      yield* status.update(
+        source.name,
+        (state) => updateList(state, label, (charted) => ({ ...charted, openRecords: found ?? null, overview }))
+      )
     }
   })
 }

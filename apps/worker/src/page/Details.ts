@@ -1,11 +1,12 @@
 /** The details of a source: charts of changes and amounts, certificates, runs, and consumers of changes. */
-import type { Overview } from "@payments/copy"
-import { counted, durationWords, grouped } from "@payments/program"
+import { finalStatesText, openRecordsSql, type Overview } from "@payments/copy"
+import { Lists } from "@payments/core"
+import { allOf, counted, durationWords, grouped, quotedWord, shellWord } from "@payments/program"
 import { type Content, type Html, html } from "@payments/program/html"
 import type { ListSnapshot, SourceSnapshot } from "../state/StatusSnapshot.ts"
 import { freshness } from "./Diagnosis.ts"
 import { badge, bar } from "./Parts.ts"
-import { dayWords, kindTitle, listTitle, scheduled, secondsBetween, time } from "./Words.ts"
+import { dayWords, kindTitle, limitWords, listTitle, scheduled, secondsBetween, time } from "./Words.ts"
 
 /** The heading of a source's details, with the consumers of its changes. */
 export const sourceDetails = ({ lists, name }: SourceSnapshot, isOneOfSeveral: boolean, at: string): Html => {
@@ -58,7 +59,7 @@ export const listDetails = (
       : [changes(id, list.overview, at), amounts(list, list.overview, at)]
   }
     </div>
-    <div class="facts">${lastScan(list, at)}${runs(list, at)}</div>
+    <div class="facts">${lastScan(list, at)}${runs(list, at)}${openRecords(source, list, at)}</div>
   </article>`
 }
 
@@ -201,6 +202,35 @@ const runs = (list: ListSnapshot, at: string): Html =>
     ]),
     ["Lock", list.holdsLock ? "This worker" : list.holder === null ? "Nobody" : html`<bdi>${list.holder}</bdi>`]
   ])
+
+/** The open records, and the command that prints them: the page itself shows no record. */
+const openRecords = ({ destination }: SourceSnapshot, list: ListSnapshot, at: string): Html | undefined => {
+  const { maxOpenSeconds, open, openRecords: found } = list
+  const known = Lists.all.find(({ label }) => label === list.list)
+  if (found === null || known === undefined) return undefined
+  const [oldest] = open ?? []
+  const undated = found.statuses.reduce((sum, one) => sum + one.undated, 0)
+  const command = `payments query --from ${shellWord(destination)} ${
+    quotedWord(openRecordsSql(known, found.finalStates))
+  }`
+  return facts("Open records", [
+    ...found.lacking.length > 0
+      ? [["Open", `Not known: the copy leaves out or replaces ${allOf(found.lacking)}.`] as const]
+      : [["Open", counted(found.statuses.reduce((sum, one) => sum + one.records, 0), "record")] as const],
+    ...oldest === undefined ? [] : [
+      [
+        "Oldest",
+        html`${durationWords(oldest.seconds)}, <bdi>${oldest.status ?? "without a status"}</bdi>, created ${
+          time(found.statuses[0]?.oldestAt ?? at, at)
+        }`
+      ] as const
+    ],
+    ...undated === 0 ? [] : [["Without a date", grouped(undated)] as const],
+    ...maxOpenSeconds === null ? [] : [["Allowed", limitWords(maxOpenSeconds)] as const],
+    ["Final", html`<bdi>${finalStatesText(known, found.finalStates)}</bdi>`],
+    ...found.lacking.length > 0 ? [] : [["To print them", html`<code>${command}</code>`] as const]
+  ])
+}
 
 const facts = (title: string, entries: ReadonlyArray<readonly [string, Content]>): Html =>
   html`<section><h4>${title}</h4><dl>${

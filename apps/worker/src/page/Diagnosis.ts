@@ -1,6 +1,6 @@
 /** What the state of a list or a source means for a person: how bad it is, in one word and in sentences. */
 import { heldBackText } from "@payments/copy"
-import { counted, durationWords, grouped } from "@payments/program"
+import { allOf, counted, durationWords, grouped } from "@payments/program"
 import { type Html, html } from "@payments/program/html"
 import { isWithoutRunner, type ListSnapshot, type Snapshot, type SourceSnapshot } from "../state/StatusSnapshot.ts"
 import { kindTitle, limitWords, secondsBetween, time } from "./Words.ts"
@@ -70,8 +70,8 @@ export const sourceFindings = (source: SourceSnapshot, at: string): ReadonlyArra
   return found
 }
 
-/** The worst finding comes first. */
-export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Finding> => {
+/** The worst finding comes first. With the name of the source, a finding links to the details of the list. */
+export const listFindings = (list: ListSnapshot, at: string, source?: string): ReadonlyArray<Finding> => {
   const { tone } = freshness(list)
   const found: Array<Finding> = []
   const add = (severity: Finding["tone"], sentence: Html) => found.push({ tone: severity, sentence })
@@ -104,6 +104,7 @@ export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Find
     const what = `The last ${kindTitle[kind].toLowerCase()} ${hasFailed(list) ? "failed" : "held rows back"}`
     add(tone === "bad" ? "bad" : "warn", html`${what}: ${saidOf(list, message)} ${since(list.failure.since, at)}`)
   }
+  for (const sentence of openFindings(list, source)) add("warn", sentence)
   if (list.headProblem !== null) add("warn", html`Head passes are stopped: ${saidOf(list, list.headProblem)}`)
   for (const line of list.drift) add("warn", html`The behaviour of the service has changed: ${said(line)}`)
   if (list.quarantined > 0) {
@@ -113,6 +114,31 @@ export const listFindings = (list: ListSnapshot, at: string): ReadonlyArray<Find
     )
   }
   return found
+}
+
+/** Says which records have been open for too long. */
+const openFindings = (
+  { list, maxOpenSeconds, open, openRecords }: ListSnapshot,
+  source?: string
+): ReadonlyArray<Html> => {
+  if (maxOpenSeconds === null || openRecords === null) return []
+  const { finalStates, lacking } = openRecords
+  if (lacking.length > 0) {
+    return [html`The copy leaves out or replaces ${allOf(lacking)}, so nobody knows how long records are open.`]
+  }
+  const late = open?.filter(({ seconds }) => seconds > maxOpenSeconds) ?? []
+  const [oldest] = late
+  if (oldest === undefined) return []
+  const statuses = late.length === 1 ? "" : ` and ${counted(late.length - 1, "other status", "other statuses")}`
+  const unknown = finalStates.from === "unknown" ? " No final status is known, so every record counts as open." : ""
+  const link = source === undefined
+    ? undefined
+    : html` <a href="/?source=${source}#details:${source}/${list}">How to print the records</a>`
+  return [
+    html`A record has been open for ${durationWords(oldest.seconds)} (<bdi>${
+      oldest.status ?? "without a status"
+    }</bdi>${statuses}). At most ${limitWords(maxOpenSeconds)} is allowed.${unknown}${link}`
+  ]
 }
 
 /** Whether the last full scan ended, but has marked no row missing because too many would be. */

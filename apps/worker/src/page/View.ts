@@ -66,7 +66,7 @@ const heading = (snapshot: Snapshot): Html => {
 const findings = (sources: ReadonlyArray<SourceSnapshot>, at: string): Html => {
   const items = sources.flatMap((source) => [
     ...itemOf(source, undefined, sourceFindings(source, at)),
-    ...source.lists.flatMap((list) => itemOf(source, list, listFindings(list, at)))
+    ...source.lists.flatMap((list) => itemOf(source, list, listFindings(list, at, source.name)))
   ]).toSorted((a, b) => a.tone === b.tone ? 0 : a.tone === "bad" ? -1 : 1)
   if (items.length === 0) return html`<div id="findings-list"></div>`
   const rest = items.length - shownFindings

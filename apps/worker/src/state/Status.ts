@@ -12,6 +12,7 @@ import {
   type SinkError
 } from "@payments/copy"
 import { Lists, Monotonic, type PaymentsError } from "@payments/core"
+import { limitSeconds, observedOpen } from "@payments/program"
 import type { Source } from "@payments/program/sources"
 import { Context, DateTime, Duration, Effect, Layer, Option, Result } from "effect"
 import { type IsSecret, problemAnnotations } from "./Log.ts"
@@ -93,7 +94,7 @@ const make = Effect.fnUntraced(function*(version: string) {
     return {
       ...shown,
       problem: Result.isFailure(found) ? problemOf(found.failure, null, DateTime.formatIso(now)) : null,
-      lists: listsFrom(found, state).map((list) => listSnapshot(list, ages.of(shown.name, list, now, monotonic)))
+      lists: listsFrom(found, state).map((list) => listSnapshot(list, ages.of(shown.name, list, now, monotonic), now))
     }
   })
   const current = Effect.map(moment, ({ monotonic, now }): Snapshot => ({
@@ -102,7 +103,7 @@ const make = Effect.fnUntraced(function*(version: string) {
     at: DateTime.formatIso(now),
     cluster: cluster === undefined ? null : { runner: cluster.runner, isHealthy: cluster.isHealthy },
     sources: [...sources.values()].map((source) =>
-      sourceSnapshot(source, cluster, (list) => listSnapshot(list, ages.of(source.name, list, now, monotonic)))
+      sourceSnapshot(source, cluster, (list) => listSnapshot(list, ages.of(source.name, list, now, monotonic), now))
     )
   }))
   const update: Status["Service"]["update"] = (name, change) =>
@@ -161,12 +162,17 @@ const listsFrom = (found: FoundLists, { lists }: SourceState): ReadonlyArray<Lis
 
 const timestamp = Effect.map(DateTime.now, DateTime.formatIso)
 
-const listSnapshot = (state: ListState, age: Duration.Duration | undefined): ListSnapshot => {
-  const { maxAgeSeconds } = state
+const listSnapshot = (
+  state: ListState,
+  age: Duration.Duration | undefined,
+  now: DateTime.DateTime
+): ListSnapshot => {
+  const { maxAgeSeconds, openRecords } = state
   const ageSeconds = age === undefined ? null : Duration.toSeconds(age)
   return {
     ...state,
     ageSeconds,
+    open: observedOpen(openRecords, now),
     isFresh: maxAgeSeconds === null || (ageSeconds !== null && ageSeconds <= maxAgeSeconds)
   }
 }
@@ -217,7 +223,7 @@ const makeAges = () => {
 }
 
 /** Returns the state of a source of which nothing is known yet. */
-export const initialState = ({ lists, maxAge, name }: Source, destination: string): SourceState => ({
+export const initialState = ({ lists, maxAge, maxOpen, name }: Source, destination: string): SourceState => ({
   name,
   destination,
   state: "starting",
@@ -233,7 +239,8 @@ export const initialState = ({ lists, maxAge, name }: Source, destination: strin
     holdsLock: false,
     headProblem: null,
     drift: [],
-    maxAgeSeconds: maxAge === undefined ? null : Duration.toSeconds(maxAge),
+    maxAgeSeconds: limitSeconds(maxAge),
+    maxOpenSeconds: limitSeconds(maxOpen?.[Lists.byName[list].label]),
     progress: null,
     failure: null,
     stall: null,
@@ -242,6 +249,7 @@ export const initialState = ({ lists, maxAge, name }: Source, destination: strin
     generation: null,
     lastChange: null,
     consumers: [],
+    openRecords: null,
     overview: null
   }))
 })

@@ -2,7 +2,8 @@
  * What the worker knows about its sources at one moment. Health checks, metrics and the status page show it. It is
  * plain JSON and contains no key, cursor, filter value or record.
  */
-import type { Certificate, ConsumerState, Generation, ListFreshness, Overview } from "@payments/copy"
+import type { Certificate, ConsumerState, Generation, ListFreshness, OpenRecords, Overview } from "@payments/copy"
+import type { ObservedList } from "@payments/program"
 
 export interface Problem {
   /** The error's tag, such as `Unavailable`. */
@@ -60,7 +61,7 @@ export const kindWords = { full: "full scan", window: "window pass", head: "head
 
 export type RunKind = keyof typeof kindWords
 
-export interface ListSnapshot extends ListState {
+export interface ListSnapshot extends ListState, Pick<ObservedList, "open"> {
   /** The time since the start of the last complete full scan; null before the first. */
   readonly ageSeconds: number | null
   /** Whether the list is younger than its `max_age`. A list without `max_age` is always fresh. */
@@ -84,6 +85,7 @@ export interface ListState {
   /** What the last full scan, and the passes since, have found that is new or has changed, each as a line. */
   readonly drift: ReadonlyArray<string>
   readonly maxAgeSeconds: number | null
+  readonly maxOpenSeconds: number | null
   /** The run of this process over the list. */
   readonly progress: Progress | null
   /** Why the last run of this kind did not succeed. A failed full scan counts more than a failed pass. */
@@ -100,6 +102,8 @@ export interface ListState {
   readonly lastChange: number | null
   /** A consumer without a lag is refused until it has said where it stands in this generation. */
   readonly consumers: ReadonlyArray<ConsumerState>
+  /** The open records, some minutes old; null if they are not read. */
+  readonly openRecords: OpenRecords | null
   /** Figures for charts, some minutes old. */
   readonly overview: Overview | null
 }

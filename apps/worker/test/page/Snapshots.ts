@@ -102,6 +102,9 @@ export const list = (
       { name: "search-index", generation, position: 481_702, lag: 411, movedAt: before(340) }
     ],
     overview,
+    openRecords: null,
+    open: null,
+    maxOpenSeconds: null,
     ageSeconds,
     maxAgeSeconds,
     isFresh: maxAgeSeconds === null || ageSeconds < maxAgeSeconds,

@@ -116,6 +116,14 @@ export interface OpenStatus {
   readonly oldestAt: string | undefined
 }
 
+/** What is asked of the open records of a list. */
+export interface OpenQuestion {
+  /** The final states that the source names. */
+  readonly configured: ReadonlyArray<string> | undefined
+  /** Whether a limit says how long a record may be open. */
+  readonly isLimited: boolean
+}
+
 /** The open records of a list, which are not missing. */
 export interface OpenRecords {
   readonly finalStates: FinalStates

@@ -11,7 +11,7 @@ import { fieldsText } from "../text/FieldNames.ts"
 import { printable } from "../text/Printable.ts"
 import type { Counts } from "./Counts.ts"
 import type { Drift, ObservedFact } from "./Drift.ts"
-import type { ListFreshness, OpenRecords, Overview } from "./ListFreshness.ts"
+import type { ListFreshness, OpenQuestion, OpenRecords, Overview } from "./ListFreshness.ts"
 import type { Rechecks } from "./Recheck.ts"
 
 /** A record of a batch. */
@@ -298,7 +298,7 @@ export class Sink extends Context.Service<Sink, {
     /** See `openRecordsOf` of `OpenRecords.ts`. */
     readonly openRecords: (
       list: Lists.AnyList,
-      finalStates: ReadonlyArray<string> | undefined
+      question: OpenQuestion
     ) => Effect.Effect<OpenRecords | undefined, SinkError>
   }
   /** The passes over locked lists. Undefined for a destination that stores nothing. */

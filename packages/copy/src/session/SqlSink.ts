@@ -9,7 +9,7 @@ import { add, tooMany } from "../port/Judgement.ts"
 import { OtherSource, type ScanPreview, type ScanRequest, type Sighting, Sink, SinkError } from "../port/Sink.ts"
 import { fillColumns, pending } from "../store/Filling.ts"
 import { freshnessOf, overviewOf } from "../store/Freshness.ts"
-import { finalStatesIn, openRecordsOf } from "../store/OpenRecords.ts"
+import { openRecordsOf } from "../store/OpenRecords.ts"
 import { bindingOf, changeSince } from "../store/PersonalBinding.ts"
 import type { Opening, Store } from "../store/Store.ts"
 import { certainIn, changeEvidence, storedEvidence } from "../store/StoredFacts.ts"
@@ -65,8 +65,7 @@ export const makeSink = (store: Store, lists: ReadonlyArray<Lists.AnyList> = Lis
           freshnessOf(store, of)
         ),
       overview: (list) => overviewOf(store, list),
-      openRecords: (list, finalStates) =>
-        Effect.flatMap(finalStatesIn(store, list, finalStates), (known) => openRecordsOf(store, list, known))
+      openRecords: (list, asked) => openRecordsOf(store, list, asked)
     },
     begin: (list, request) => beginScan(contextOf(list, request)),
     passes: {

@@ -7,7 +7,7 @@ import { DateTime, Duration, Effect, String } from "effect"
 import { tableOf } from "../plan/Columns.ts"
 import { type Contents, otherValue, subjects } from "../plan/Contents.ts"
 import * as ScanTotals from "../plan/ScanTotals.ts"
-import type { FinalStates, OpenRecords, OpenStatus } from "../port/ListFreshness.ts"
+import type { FinalStates, OpenQuestion, OpenRecords, OpenStatus } from "../port/ListFreshness.ts"
 import type { SinkError } from "../port/Sink.ts"
 import { omittedIn, pseudonymFields } from "../rule/StoredRule.ts"
 import type { Reader, ScanReader } from "./Store.ts"
@@ -30,16 +30,21 @@ export const lackingIn = (
     return fields.filter((field) => others.has(field))
   })
 
-/** Reads the open records of a list; undefined if the destination has no such list. */
+/**
+ * Reads the open records of a list. Returns undefined if the destination has no such list, or if every record would count,
+ * because no final state is known, and nobody asks for them: `isLimited` says that they may not be open for long.
+ */
 export const openRecordsOf = Effect.fnUntraced(function*(
   reader: Reader,
   list: Lists.AnyList,
-  finalStates: FinalStates
+  { configured, isLimited }: OpenQuestion
 ): Effect.fn.Return<OpenRecords | undefined, SinkError> {
   const { since, without } = openFields(list)
   const fields = [since, "status", ...without === undefined ? [] : [without]]
   const columns = new Set((yield* reader.columns(list)).map(({ name }) => name))
   if (fields.some((field) => !columns.has(String.camelToSnake(field)))) return undefined
+  const finalStates = yield* finalStatesIn(reader, list, configured)
+  if (finalStates.from === "unknown" && !isLimited) return undefined
   const lacking = yield* lackingIn(reader, list, fields)
   if (lacking.length > 0) return { finalStates, statuses: [], lacking }
   const statuses = yield* reader.openStatuses(list, finalStates.states)

@@ -21,6 +21,9 @@ export const namesForLogs = (undocumented: Undocumented, isSecret: IsSecret): Un
 
 const other = "(other)"
 
+/** The name of all values that {@link storedCode} hides. */
+export const otherCode = other
+
 /** Hides a name that may be a value, such as an address or a long number, before a destination stores it. */
 export const storedName = (name: string): string =>
   /^[A-Za-z_]\w{0,63}$/.test(name) && !/\d{4}/.test(name) ? name : other

@@ -164,10 +164,12 @@ describe.each(kinds)("ages of open records: %s", (kind) => {
           yield* fill(destination, { payoutRequests: texts })
           const read = yield* Effect.scoped(
             Effect.flatMap(Destination.reader(destination), (reader) =>
-              openRecordsOf(reader, Lists.payoutRequests, { states: final, from: "configured" }))
+              openRecordsOf(reader, Lists.payoutRequests, { configured: final, isLimited: false }))
           )
           assert.deepStrictEqual(
-            read?.statuses.map(({ status, ...counted }) => [status, counted]).toSorted(byName),
+            read?.statuses.map(({ status, ...counted }) =>
+              [status, counted] as const
+            ).toSorted(byName),
             [...open].toSorted(byName)
           )
           const { found } = yield* ask(destination, "open-payouts-by-age", { configured: final, nowMs: now })

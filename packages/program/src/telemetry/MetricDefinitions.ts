@@ -3,16 +3,16 @@
  * in the docs derive from {@link definitions}. Names and labels are a promise: dashboards and alert rules of other
  * teams use them, so a test fixes them.
  *
- * Labels have the source, the list and values from closed sets, never text from a service or a record. A source with
- * one list has at most 71 series, in a cluster 73, with a rate limit store one more. Each further list has less than
+ * Labels have the source, the list and values from closed sets, never text from a service or a record, except
+ * the status of open records: a few words that look like codes. A source with one list has at most 78 series, in a cluster 80, with a rate limit store one more. Each further list has less than
  * that, and a process at most 100 of its own.
  */
-import type { DriftName } from "@payments/copy"
+import { type DriftName, otherCode, storedCode } from "@payments/copy"
 import type { ObservedRequest } from "@payments/core"
 import { Duration, Result } from "effect"
 import { outcomeExitCode, requestRows, sinkRows } from "../outcome/ErrorTable.ts"
 import { ExitCode } from "../outcome/ExitCode.ts"
-import type { Facts, ObservedSource } from "./MetricFacts.ts"
+import type { Facts, ObservedList, ObservedSource } from "./MetricFacts.ts"
 
 type LabelValues = { readonly [label: string]: ReadonlyArray<string> }
 
@@ -36,7 +36,10 @@ export interface Definition<Values extends LabelValues = LabelValues> {
   readonly unit: string
   readonly help: string
   readonly labels?: Values
-  /** The number of series with these labels that exist at the same time, if not every combination does. */
+  /**
+   * The number of series with these labels that exist at the same time, if not every combination does. The series of a fact then
+   * replace those of the fact before.
+   */
   readonly atOnce?: number
   /** The upper bounds of a histogram's buckets. */
   readonly buckets?: ReadonlyArray<number>
@@ -77,6 +80,24 @@ const failureReasons = ["unauthorized", "service", "destination", "held_back", "
 
 /** The label is the same for the whole process. */
 const ofThisProcess: ReadonlyArray<string> = []
+
+/** The label has words of the service: at most {@link mostOpenStatuses}, and only words that look like codes. */
+const ofTheService: ReadonlyArray<string> = []
+
+/** So many statuses of open records have a series of their own. */
+const mostOpenStatuses = 5
+
+/** `open` has the longest open records first. */
+const openSamples = (open: NonNullable<ObservedList["open"]>) => {
+  const seconds = new Map<string, number>()
+  for (const one of open) {
+    const code = one.status === null ? "none" : storedCode(one.status)
+    const isNamed = code !== otherCode && (seconds.has(code) || seconds.size < mostOpenStatuses)
+    const status = isNamed ? code : "other"
+    seconds.set(status, Math.max(seconds.get(status) ?? 0, one.seconds))
+  }
+  return [...seconds].map(([status, value]) => [value, { status }] as const)
+}
 
 const most = (values: ReadonlyArray<number>): number | null => values.length === 0 ? null : Math.max(0, ...values)
 
@@ -140,6 +161,23 @@ export const definitions = {
     unit: "s",
     help: "The age that the list may have (max_age). No series for a list without this setting.",
     from: { List: ({ maxAgeSeconds }) => maxAgeSeconds }
+  }),
+  payments_oldest_open_seconds: metric({
+    type: "gauge",
+    per: "list",
+    unit: "s",
+    labels: { status: ofTheService },
+    atOnce: mostOpenStatuses + 1,
+    help:
+      "Time since the creation of the oldest record of the list that is open, by its status. other: statuses with younger records, and names that are no codes. none: no status. No series if no final status is known and the list has no max_open.",
+    from: { List: ({ open }) => open === null ? null : openSamples(open) }
+  }),
+  payments_list_max_open_seconds: metric({
+    type: "gauge",
+    per: "list",
+    unit: "s",
+    help: "How long a record of the list may be open (max_open). No series for a list without this setting.",
+    from: { List: ({ maxOpenSeconds }) => maxOpenSeconds }
   }),
   payments_list_rows: metric({
     type: "gauge",

@@ -53,7 +53,7 @@ export class Series {
   }
 
   #apply(name: MetricName, samples: Samples): void {
-    if (samples === null || definitions[name].atOnce === 1) this.#removeAll(name)
+    if (samples === null || definitions[name].atOnce !== undefined) this.#removeAll(name)
     const each = typeof samples === "number" ? [[samples, {}] as const] : samples ?? []
     for (const [value, labels] of each) this.#update(name, labels, value)
   }

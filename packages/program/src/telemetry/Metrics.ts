@@ -1,32 +1,73 @@
 /** The metrics of a process. Events of runs and requests increment counters; the state of the sources sets gauges. */
-import { ageOf, type ListFreshness, type ScanEvent, Sink } from "@payments/copy"
+import {
+  ageOf,
+  ageSince,
+  type ListFreshness,
+  type OpenQuestion,
+  type OpenRecords,
+  type ScanEvent,
+  Sink
+} from "@payments/copy"
 import { Lists, type ObservedRequest } from "@payments/core"
 import { Context, DateTime, Duration, Effect, Layer, Metric } from "effect"
 import type { Source } from "../sources/Source.ts"
 import type { ObservedCluster, ObservedList, ObservedSource } from "./MetricFacts.ts"
 import { Series } from "./MetricSeries.ts"
 
+/** The settings of a source that its metrics need. */
+export type ObservedSettings = Pick<Source, "name" | "lists" | "maxAge" | "maxOpen" | "finalStates">
+
 /** Sets the gauges of a source from the current destination. If the destination cannot be read, they stay. */
 export const observeSink = (
-  { lists: names, maxAge, name }: Pick<Source, "name" | "lists" | "maxAge">
+  source: ObservedSettings
 ): Effect.Effect<void, never, Metrics | Sink> =>
   Effect.gen(function*() {
     const metrics = yield* Metrics
     const { inspect } = yield* Sink
     if (inspect === undefined) return
-    const lists = yield* inspect.freshness(names.map((list) => Lists.byName[list]))
+    const names = source.lists.map((list) => Lists.byName[list])
+    const lists = yield* inspect.freshness(names)
+    const open = yield* Effect.forEach(names, (list) => inspect.openRecords(list, openQuestion(source, list)))
     const now = yield* DateTime.now
     metrics.observe(
-      [{ name, state: "running", problem: null, lists: lists.map((list) => observedList(list, maxAge, now)) }],
+      [{
+        name: source.name,
+        state: "running",
+        problem: null,
+        lists: lists.map((list, index) => ({
+          ...observedList(list, source.maxAge, now),
+          open: observedOpen(open[index], now),
+          maxOpenSeconds: limitSeconds(source.maxOpen?.[list.list])
+        }))
+      }],
       DateTime.toEpochMillis(now)
     )
   }).pipe(Effect.ignore)
+
+/** What is asked of the open records of a list of a source. */
+export const openQuestion = (
+  { finalStates, maxOpen }: Pick<Source, "maxOpen" | "finalStates">,
+  { label }: Lists.AnyList
+): OpenQuestion => ({ configured: finalStates?.[label], isLimited: maxOpen?.[label] !== undefined })
+
+/** How long the oldest open record with each status has been open. */
+export const observedOpen = (
+  open: OpenRecords | null | undefined,
+  now: DateTime.DateTime
+): ObservedList["open"] =>
+  open?.statuses.flatMap(({ oldestAt, status }) =>
+    oldestAt === undefined ? [] : [{ status, seconds: Duration.toSeconds(ageSince(oldestAt, now)) }]
+  ) ?? null
+
+/** The seconds of a limit; null if there is none. */
+export const limitSeconds = (limit: Duration.Duration | undefined): number | null =>
+  limit === undefined ? null : Duration.toSeconds(limit)
 
 const observedList = (
   { completeScan, consumers, headProblem, list, missing, quarantined, rows }: ListFreshness,
   maxAge: Duration.Duration | undefined,
   now: DateTime.DateTime
-): ObservedList => {
+): Omit<ObservedList, "open" | "maxOpenSeconds"> => {
   const age = ageOf({ completeScan }, now)
   return {
     list,
@@ -34,7 +75,7 @@ const observedList = (
     missing,
     quarantined,
     ageSeconds: age === undefined ? null : Duration.toSeconds(age),
-    maxAgeSeconds: maxAge === undefined ? null : Duration.toSeconds(maxAge),
+    maxAgeSeconds: limitSeconds(maxAge),
     holdsLock: true,
     headProblem: headProblem ?? null,
     failure: null,

@@ -65,6 +65,8 @@ time_zone = "Europe/Madrid"
 window = { days = 7, every = "10m" }
 head = { pages = 3, cron = "*/15 * * * * *" }
 order = "newest-first"
+final_states = { invoices = ["paid", "void, late"], payin-sources = [] }
+max_open = { payout-requests = "48h", invoices = "30d" }
 max_age = "24h"
 patience = "1h"
 runner = "worker-1"
@@ -134,6 +136,8 @@ describe("a sources file", () => {
         missingLimit: 0.025
       })
       assert.deepStrictEqual(source.maxAge, Duration.hours(24))
+      assert.deepStrictEqual(source.finalStates, { invoices: ["paid", "void, late"], "payin-sources": [] })
+      assert.deepStrictEqual(source.maxOpen, { "payout-requests": Duration.hours(48), invoices: Duration.days(30) })
       assert.deepStrictEqual([source.keepChanges, source.keepScans], [Duration.days(90), Duration.days(400)])
       assert.deepStrictEqual(source.keepMissing, Duration.days(300))
       const other = only(yield* load(`[sources.north]${complete.replace("sqlite:./north.db", "file:./north")}`))
