@@ -28,10 +28,10 @@ export {
 export {
   copyOf,
   destinationOf,
-  finalStatesOf,
   fromDestination,
   fromDestinationIfAny,
   fromFlag,
+  openSettingsOf,
   sourceOfDestination,
   sourcesOfDestinations,
   storedDestinationOf,

@@ -2,9 +2,9 @@
 import { PaymentsApi } from "@payments/core"
 import {
   chosenPersonal,
-  finalStatesOf,
   fromDestinationIfAny,
   fromFlag,
+  openSettingsOf,
   type ProgramError,
   sourceOfDestination
 } from "@payments/program"
@@ -25,7 +25,7 @@ export const mcpCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>, ve
     },
     Effect.fnUntraced(function*({ from, personal }) {
       const destination = yield* fromDestinationIfAny(from)
-      const finalStates = yield* finalStatesOf(yield* sourceOfDestination(from))
+      const { finalStates } = yield* openSettingsOf(yield* sourceOfDestination(from))
       // Pseudonyms of the personal key are those of the copy and of every server with it.
       const key = personal === "pseudonymize" ? (yield* chosenPersonal("forDestination")).key : undefined
       // Loaded only here, because no other command needs the protocol.

@@ -20,10 +20,10 @@ import {
 import { Lists } from "@payments/core"
 import {
   checkAll,
-  finalStatesOf,
   fromDestination,
   fromDestinationIfAny,
   fromFlag,
+  openSettingsOf,
   setting,
   sourceOfDestination,
   switchFlag,
@@ -122,7 +122,7 @@ export const queryCommand = Command.make(
         return yield* printStatement(given, { destination, sql, point })
       }
       const where = yield* conditionsOf(question.list, given.where, columnNamesOf(question.list))
-      const finalStates = yield* finalStatesOf(yield* sourceOfDestination(given.from))
+      const { finalStates } = yield* openSettingsOf(yield* sourceOfDestination(given.from))
       const configured = finalStates?.[question.list.label]
       const basis = point === undefined
         ? yield* Questions.basisOf(destination, question, configured)

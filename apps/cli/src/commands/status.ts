@@ -27,11 +27,11 @@ import {
   counted,
   duration,
   ExitCode,
-  finalStatesOf,
   fromDestination,
   fromFlag,
   grouped,
   lowestExitCode,
+  openSettingsOf,
   print,
   programExitCodeOf,
   requireOutput,
@@ -77,13 +77,13 @@ export const statusCommand = Command.make(
     format: rowFormatFlag
   },
   Effect.fnUntraced(function*(given) {
-    const { chosen, finalStates, maxAge, maxOpen } = yield* checkAll({
+    const { chosen, environment, maxAge, maxOpen } = yield* checkAll({
       chosen: chosenDestinations(given.from),
-      finalStates: finalStatesOf(undefined),
+      environment: openSettingsOf(undefined),
       maxAge: setting({ name: "max-age", text: given.maxAge }, undefined, duration),
       maxOpen: setting({ name: "max-open", text: given.maxOpen }, undefined, duration)
     })
-    const limits = { finalStates, maxAge, maxOpen }
+    const limits = { environment, maxAge, maxOpen }
     const [, second] = chosen
     // One destination that cannot be read does not hide the others.
     const read = yield* Effect.forEach(chosen, (one) => {
@@ -155,8 +155,8 @@ interface ChosenDestination {
 
 /** What flags and the environment say. */
 interface Limits {
-  /** Those of the environment, for a destination without a source. */
-  readonly finalStates: LoadedSource["finalStates"]
+  /** The settings of the environment, for a destination without a source. */
+  readonly environment: Pick<LoadedSource, "finalStates" | "maxOpen">
   readonly maxAge: Duration.Duration | undefined
   readonly maxOpen: Duration.Duration | undefined
 }
@@ -216,12 +216,12 @@ const statusesOf = Effect.fnUntraced(function*(
 const openOf = Effect.fnUntraced(function*(
   reader: Reader,
   list: Lists.AnyList | undefined,
-  { finalStates, maxOpen: limit }: Limits,
+  { environment, maxOpen: limit }: Limits,
   source: LoadedSource | undefined
 ) {
   if (list === undefined) return { open: undefined, maxOpen: undefined }
-  const configured = (source === undefined ? finalStates : source.finalStates)?.[list.label]
-  const maxOpen = limit ?? source?.maxOpen?.[list.label]
+  const settings = source ?? environment
+  const [configured, maxOpen] = [settings.finalStates?.[list.label], limit ?? settings.maxOpen?.[list.label]]
   return { open: yield* openRecordsOf(reader, list, { configured, isLimited: maxOpen !== undefined }), maxOpen }
 })
 

@@ -61,11 +61,16 @@ export const sourcesOfDestinations = (from: string | undefined) =>
   from === undefined ? Effect.flatMap(ChosenSource, ({ forDestinations }) => forDestinations) : Effect.succeed([])
 
 /**
- * Returns the final states of the source whose destination a command reads, by list. If `--from` or PAYMENTS_TO names the
- * destination, they are those of PAYMENTS_FINAL_STATES.
+ * Returns the settings about open records of the source whose destination a command reads, by list. If `--from` or PAYMENTS_TO
+ * names the destination, they are those of the environment.
  */
-export const finalStatesOf = (source: Pick<Source, "finalStates"> | undefined) =>
-  source === undefined ? valueGiven(allSettings.source.final_states) : Effect.succeed(source.finalStates)
+export const openSettingsOf = (source: Pick<Source, "finalStates" | "maxOpen"> | undefined) =>
+  source === undefined
+    ? Effect.all({
+      finalStates: valueGiven(allSettings.source.final_states),
+      maxOpen: valueGiven(allSettings.source.max_open)
+    })
+    : Effect.succeed({ finalStates: source.finalStates, maxOpen: source.maxOpen })
 
 /**
  * Returns the stored destination that a flag, by default `--from`, names. Without the flag, it is that of the chosen
