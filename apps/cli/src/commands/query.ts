@@ -150,7 +150,7 @@ export const queryCommand = Command.make(
       "Answer a question about a database or a folder, or query it with SQL; writes nothing there and rounds no number.",
       "",
       "Questions:",
-      ...Questions.questions.map(({ description, name }) => `  ${name.padEnd(29)} ${description}`),
+      ...Questions.questions.map(({ description, name }) => `  ${name.padEnd(30)} ${description}`),
       "",
       "Tables (--tables prints their columns):",
       ...tables.map(({ description, name }) => `  ${name.padEnd(22)} ${description}`),

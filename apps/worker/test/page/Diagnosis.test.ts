@@ -1,6 +1,7 @@
 /** What the page says about the state of sources. */
 import { assert, describe, it } from "@effect/vitest"
 import { durationWords, grouped } from "@payments/program"
+import { listDetails } from "../../src/page/Details.ts"
 import { freshness, listFindings, sourceFindings, summary } from "../../src/page/Diagnosis.ts"
 import type { ListSnapshot } from "../../src/state/StatusSnapshot.ts"
 import { at, list, snapshots, source } from "./Snapshots.ts"
@@ -12,6 +13,24 @@ const { completeScan } = list("invoices", 9500, 60)
 const heldBack = completeScan?.certificate
   ? { ...completeScan, certificate: { ...completeScan.certificate, heldBack: 500 } }
   : null
+
+/** Open records, the oldest of which was created 80 days ago. */
+const opened = {
+  openRecords: {
+    finalStates: { states: ["sent", "o'k"], from: "configured" },
+    statuses: [
+      { status: "stuck & <b>", records: 2, undated: 0, oldestAt: "2026-09-03T14:05:09.120Z" },
+      { status: null, records: 1, undated: 0, oldestAt: "2026-11-19T14:05:09.120Z" },
+      { status: "young", records: 1, undated: 1, oldestAt: "2026-11-22T14:00:00.000Z" }
+    ],
+    lacking: []
+  },
+  open: [
+    { status: "stuck & <b>", seconds: 80 * 86_400 },
+    { status: null, seconds: 3 * 86_400 },
+    { status: "young", seconds: 309 }
+  ]
+} as const
 
 const texts = (given: ListSnapshot) =>
   listFindings(given, at).map(({ sentence, tone }) => `${tone}: ${sentence.markup.replaceAll(/<[^>]+>/g, "")}`)
@@ -59,6 +78,29 @@ describe("a list", () => {
     ["has a scan from the future", { ageSeconds: null, isFresh: false }, "bad Age unknown", [
       "bad: The age is unknown until the next full scan: a clock was set back."
     ]],
+    ["has records that have been open for too long", { ...opened, maxOpenSeconds: 172_800 }, "good Fresh", [
+      "warn: A record has been open for 80 d (stuck &amp; &lt;b&gt; and 1 other status). At most 2 d is allowed."
+    ]],
+    ["has open records, but not for too long", { ...opened, maxOpenSeconds: 81 * 86_400 }, "good Fresh", []],
+    ["has open records and no limit", opened, "good Fresh", []],
+    [
+      "has open records, and nobody knows which states are final",
+      {
+        ...opened,
+        maxOpenSeconds: 60,
+        openRecords: { ...opened.openRecords, finalStates: { states: [], from: "unknown" } }
+      },
+      "good Fresh",
+      [
+        "warn: A record has been open for 80 d (stuck &amp; &lt;b&gt; and 2 other statuses). At most 1 min is allowed. No final status is known, so every record counts as open."
+      ]
+    ],
+    [
+      "has records without the date that the copy leaves out",
+      { ...opened, maxOpenSeconds: 60, openRecords: { ...opened.openRecords, lacking: ["createdAt"] } },
+      "good Fresh",
+      ["warn: The copy leaves out or replaces createdAt, so nobody knows how long records are open."]
+    ],
     ["has an order that is not the promised one", { headProblem: "2 records stood behind" }, "good Fresh", [
       "warn: Head passes are stopped: 2 records stood behind."
     ]]
@@ -67,6 +109,20 @@ describe("a list", () => {
     const { tone, word } = freshness(given)
     assert.deepStrictEqual([`${tone} ${word}`, texts(given)], [verdict, findings])
   })
+})
+
+it("links records that have been open for too long to the command that prints them", () => {
+  const late = list("payout-requests", 10, 60, { ...opened, maxOpenSeconds: 172_800 })
+  const [finding] = listFindings(late, at, "acme")
+  assert.include(finding?.sentence.markup, `href="/?source=acme#details:acme/payout-requests"`)
+  const details = listDetails(source("acme"), late, false, at).markup
+  assert.include(details, `id="details:acme/payout-requests"`)
+  assert.include(details, "4 records")
+  assert.include(details, "80 d, <bdi>stuck &amp; &lt;b&gt;</bdi>")
+  assert.include(details, "payout-requests: final, by the setting final_states: sent, o&#39;k.")
+  assert.include(details, "payments query --from sqlite:/var/lib/payments/acme.db")
+  assert.include(details, "status NOT IN (")
+  assert.notInclude(listDetails(source("acme"), list("invoices", 10, 60), false, at).markup, "Open records")
 })
 
 describe("the summary", () => {

@@ -29,6 +29,12 @@ const scrape = ({ port }: { readonly port: unknown }) =>
     return { text, families: parsePrometheus(text) }
   })
 
+/** The series of one scrape, as the alert rules read them. */
+const seriesOf = (families: ReturnType<typeof parsePrometheus>) =>
+  [...families.values()].flatMap(({ samples }) =>
+    samples.map(({ labels, name, value }) => ({ labels: { __name__: name, ...labels }, samples: [value] }))
+  )
+
 const invoices = { source: "default", list: "invoices" }
 
 describe("/metrics", () => {
@@ -69,6 +75,47 @@ describe("/metrics", () => {
         valueOf(families, "payments_list_age_seconds", invoices) ?? Infinity
       )
       assert.strictEqual(valueOf(again.families, "payments_scans_total", { ...invoices, result: "complete" }), 0)
+    }).pipe(Effect.scoped))
+
+  it.live("shows how long the oldest open record has been open, and the limit, which an alert compares", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const config = join(folder, "payments.toml")
+      const { PAYMENTS_API_KEY, PAYMENTS_BASE_URL } = yield* sandboxEnv({ records: 300 })
+      writeFileSync(
+        config,
+        `[sources.acme]\nbase_url = "${PAYMENTS_BASE_URL}"\napi_key_env = "KEY"\nto = "sqlite:p.db"\n` +
+          `lists = ["payout-requests", "invoices"]\nmax_open = { payout-requests = "48h" }\n` +
+          `final_states = { payout-requests = ["completed", "reversed"] }\n`
+      )
+      const running = yield* startWorker(["--config", config], { KEY: PAYMENTS_API_KEY })
+      const payouts = { source: "acme", list: "payout-requests" }
+      const { families } = yield* running.until(
+        scrape(running),
+        (scraped) => scraped.families.has("payments_oldest_open_seconds")
+      )
+      const open = families.get("payments_oldest_open_seconds")?.samples ?? []
+      const statuses = open.map(({ labels }) => labels["status"])
+      assert.includeMembers(statuses, ["processing", "failed"])
+      assert.notIncludeMembers(statuses, ["completed", "reversed"])
+      // The records of the sandbox are those of January 2024.
+      const created = Date.parse("2024-01-01T00:00:00Z")
+      for (const { labels, value } of open) {
+        assert.strictEqual(labels["list"], "payout-requests")
+        assert.isAtMost(value, (Date.now() - created) / 1000)
+        assert.isAtLeast(value, 86_400 * 365)
+      }
+      assert.strictEqual(valueOf(families, "payments_list_max_open_seconds", payouts), 48 * 3600)
+      assert.isUndefined(valueOf(families, "payments_list_max_open_seconds", { source: "acme", list: "invoices" }))
+      const rule = rules.find(({ alert }) => alert === "PaymentsOpenTooLong")
+      assert.isDefined(rule)
+      assert.deepStrictEqual(
+        firing(compile(rule.expr), 0, seriesOf(families), 0).map(({ labels }) => labels["list"]),
+        ["payout-requests"]
+      )
+      const page = yield* Effect.promise(async () => (await fetch(`http://127.0.0.1:${String(running.port)}/`)).text())
+      assert.include(page, "Open records")
+      assert.include(page, "payout-requests: final, by the setting final_states: completed, reversed.")
     }).pipe(Effect.scoped))
 
   it.live("has the sources of the file, and no series of a source that SIGHUP has removed", () =>
@@ -162,9 +209,7 @@ describe("the alert rules, over the metrics of a worker", () => {
       const stalls = { source: "stuck", list: "invoices" }
       const text = PrometheusMetrics.formatUnsafe(Context.make(Metric.MetricRegistry, metrics.registry))
       assert.isAtLeast(valueOf(parsePrometheus(text), "payments_stalls_total", stalls) ?? 0, 2)
-      const series = [...parsePrometheus(text).values()].flatMap(({ samples }) =>
-        samples.map(({ labels, name, value }) => ({ labels: { __name__: name, ...labels }, samples: [value] }))
-      )
+      const series = seriesOf(parsePrometheus(text))
       const held = rules.flatMap(({ alert, expr }) =>
         firing(compile(expr), 0, series, 0).map(({ labels }) => `${alert} ${labels["source"] ?? ""}`)
       )
