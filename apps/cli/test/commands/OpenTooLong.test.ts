@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { execute } from "@payments/testkit/Folder"
 import { type PostgresServer, startServer, user } from "@payments/testkit/postgres/PostgresServer"
+import { connect } from "@payments/testkit/programs/McpClient"
 import { temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { ConfigProvider, Effect } from "effect"
 import { randomUUID } from "node:crypto"
@@ -175,6 +176,21 @@ describe("open records", () => {
         "invoices was never read completely, so its records may have been open for more than 2d"
       )
     }))
+
+  it.live("are told to agents with what counts as final", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { to } = yield* copied("sqlite")
+      const { call } = yield* connect(["--from", to], { PAYMENTS_FINAL_STATES: "payout-requests=sent" })
+      const { data, notes } = yield* Effect.promise(() => call("ask", { question: "open-payouts-by-age" }))
+      assert.deepStrictEqual(data.map((row) => Array.isArray(row) ? row.slice(0, 3) : row), [
+        ["up to 3 days", "createdAt", 1],
+        ["older", "createdAt", 1]
+      ])
+      assert.include(notes.join(" "), "final, by the setting final_states: sent.")
+      const calendar = yield* Effect.promise(() => call("ask", { question: "settlement-calendar" }))
+      assert.deepInclude(calendar, { total: 0 })
+      assert.include([...calendar.columns ?? []], "lag_of_weekday")
+    })))
 
   it.live("have the final states and the limit of their source", () =>
     Effect.gen(function*() {
