@@ -30,6 +30,7 @@ import {
   Metrics,
   type Next,
   type ObservedSettings,
+  openSettingsOf,
   outcomeExitCode,
   print,
   type ProgramError,
@@ -175,7 +176,7 @@ export const exportCommand = <R>(
         yield* Effect.provideService(exported, RequestObserver, metrics.requestsOf(sourceName))
       }).pipe(
         Effect.withSpan("payments export"),
-        Effect.provide(telemetry({ ...source, name: sourceName, lists: names })),
+        Effect.provide(telemetry({ ...source, ...yield* openSettingsOf(source), name: sourceName, lists: names })),
         Effect.provide(Destination.layer(destination)),
         Effect.provide(service)
       )

@@ -39,7 +39,8 @@ describe("an export with a collector", () => {
         OTEL_EXPORTER_OTLP_ENDPOINT: url,
         OTEL_EXPORTER_OTLP_HEADERS: "authorization=Bearer%20s3cret",
         OTEL_RESOURCE_ATTRIBUTES: "deployment.environment.name=test,team=pay%20ments",
-        OTEL_SERVICE_NAME: "nightly"
+        OTEL_SERVICE_NAME: "nightly",
+        PAYMENTS_MAX_OPEN: "payout-requests=48h"
       })
       assert.deepStrictEqual([code, stderr.includes("telemetry")], [0, false], stderr)
       const paths = new Set(received.map(({ path }) => path))
@@ -63,6 +64,10 @@ describe("an export with a collector", () => {
       assert.strictEqual(valueOf("payments_requests_total", { ...invoices, result: "ok" }), 1)
       assert.strictEqual(valueOf("payments_request_duration_seconds", invoices), 1)
       assert.strictEqual(valueOf("payments_list_rows", invoices), 20)
+      const payouts = { source: "default", list: "payout-requests" }
+      assert.strictEqual(valueOf("payments_list_max_open_seconds", payouts), 172_800)
+      // The records of the sandbox were created in January 2024.
+      assert.isAbove(valueOf("payments_oldest_open_seconds", { ...payouts, status: "completed" }) ?? 0, 365 * 86_400)
       const age = valueOf("payments_list_age_seconds", invoices) ?? -1
       assert.isTrue(age >= 0 && age < 60, String(age))
       assert.deepStrictEqual([unitOf("payments_list_age_seconds"), unitOf("payments_list_rows")], ["s", "{row}"])

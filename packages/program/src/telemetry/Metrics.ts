@@ -18,16 +18,14 @@ import { Series } from "./MetricSeries.ts"
 export type ObservedSettings = Pick<Source, "name" | "lists" | "maxAge" | "maxOpen" | "finalStates">
 
 /** Sets the gauges of a source from the current destination. If the destination cannot be read, they stay. */
-export const observeSink = (
-  source: ObservedSettings
-): Effect.Effect<void, never, Metrics | Sink> =>
-  Effect.gen(function*() {
+export const observeSink = (source: ObservedSettings): Effect.Effect<void, never, Metrics | Sink> => {
+  const openOf = openAfterScans(source)
+  return Effect.gen(function*() {
     const metrics = yield* Metrics
     const { inspect } = yield* Sink
     if (inspect === undefined) return
-    const names = source.lists.map((list) => Lists.byName[list])
-    const lists = yield* inspect.freshness(names)
-    const open = yield* Effect.forEach(names, (list) => inspect.openRecords(list, openQuestion(source, list)))
+    const lists = yield* inspect.freshness(source.lists.map((list) => Lists.byName[list]))
+    const open = yield* Effect.forEach(lists, (list) => openOf(inspect, list))
     const now = yield* DateTime.now
     metrics.observe(
       [{
@@ -43,6 +41,24 @@ export const observeSink = (
       DateTime.toEpochMillis(now)
     )
   }).pipe(Effect.ignore)
+}
+
+/** Returns a function that reads the open records of a list once after each complete scan, because that reads every row. */
+const openAfterScans = (source: ObservedSettings) => {
+  const known = new Map<string, { readonly scan: number; readonly open: OpenRecords | undefined }>()
+  return Effect.fnUntraced(function*(
+    { openRecords }: NonNullable<Sink["Service"]["inspect"]>,
+    { completeScan, list: label }: ListFreshness
+  ) {
+    const list = Lists.all.find((one) => one.label === label)
+    if (completeScan === undefined || list === undefined) return undefined
+    const before = known.get(label)
+    if (before?.scan === completeScan.scan) return before.open
+    const open = yield* openRecords(list, openQuestion(source, list))
+    known.set(label, { scan: completeScan.scan, open })
+    return open
+  })
+}
 
 /** What is asked of the open records of a list of a source. */
 export const openQuestion = (
