@@ -16,12 +16,12 @@ import {
 } from "@payments/program"
 import { Effect, type FileSystem, Redacted, type Stdio, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
-import { leftAfter, logLeft } from "../output/LeftAfterRedaction.ts"
-import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
-import { type Column, numberCell, printRows } from "../output/Rows.ts"
-import { isStdin, valueText } from "../output/ValueText.ts"
-import { logWrapped } from "../output/Wrapped.ts"
-import { redactionProgress } from "../progress/RedactionProgress.ts"
+import { leftAfter, logLeft } from "../../output/LeftAfterRedaction.ts"
+import { printJson, resultFormatFlag } from "../../output/ResultOutput.ts"
+import { type Column, numberCell, printRows } from "../../output/Rows.ts"
+import { isStdin, valueText } from "../../output/ValueText.ts"
+import { logWrapped } from "../../output/Wrapped.ts"
+import { redactionProgress } from "../../progress/RedactionProgress.ts"
 
 const criterionFlag = (name: Criterion["kind"], description: string) =>
   Flag.String(name).pipe(

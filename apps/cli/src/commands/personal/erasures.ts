@@ -3,7 +3,7 @@ import { Destination, type Erasure } from "@payments/copy"
 import { fromDestination, fromFlag } from "@payments/program"
 import { Effect, Stream } from "effect"
 import { Command } from "effect/cli"
-import { type Column, numberCell, printRows, rowFormatFlag } from "../output/Rows.ts"
+import { type Column, numberCell, printRows, rowFormatFlag } from "../../output/Rows.ts"
 
 export const erasuresCommand = Command.make(
   "erasures",

@@ -11,11 +11,11 @@ import {
 } from "@payments/program"
 import { Effect, Stream } from "effect"
 import { Command } from "effect/cli"
-import { leftAfter, logLeft } from "../output/LeftAfterRedaction.ts"
-import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
-import { type Column, columnsOfCells, numberCell, printRows } from "../output/Rows.ts"
-import { logWrapped } from "../output/Wrapped.ts"
-import { redactionProgress } from "../progress/RedactionProgress.ts"
+import { leftAfter, logLeft } from "../../output/LeftAfterRedaction.ts"
+import { printJson, resultFormatFlag } from "../../output/ResultOutput.ts"
+import { type Column, columnsOfCells, numberCell, printRows } from "../../output/Rows.ts"
+import { logWrapped } from "../../output/Wrapped.ts"
+import { redactionProgress } from "../../progress/RedactionProgress.ts"
 
 export const rewriteCommand = Command.make(
   "rewrite",
