@@ -31,6 +31,7 @@ export const rooms = {
   "packages/program": [
     "text",
     "terminal",
+    "contract",
     "outcome",
     "settings",
     "ratelimit",
@@ -40,8 +41,8 @@ export const rooms = {
     "run"
   ],
   "packages/sandbox": ["generate", "serve", "control"],
-  "apps/cli": ["completions", "output", "listing", "charts", "agents", "progress", "commands"],
-  "apps/worker": ["state", "loop", "page", "cluster", "commands"],
+  "apps/cli": ["contract", "completions", "output", "listing", "charts", "agents", "progress", "commands"],
+  "apps/worker": ["contract", "state", "loop", "page", "cluster", "commands"],
   "apps/bench": ["harness", "workloads", "fleet", "measures"]
 }
 

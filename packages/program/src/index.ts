@@ -1,4 +1,5 @@
 /** The public surface of `@payments/program`. */
+export * as contract from "./contract/index.ts"
 export * as Doctor from "./doctor/Doctor.ts"
 export { exitCodeOf, outcomeExitCode } from "./outcome/ErrorTable.ts"
 export { ExitCode, lowestExitCode } from "./outcome/ExitCode.ts"

@@ -31,6 +31,7 @@ import {
 } from "@payments/program"
 import { DateTime, Effect, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
+import { outputs } from "../contract/Outputs.ts"
 import { expected, sinceMs } from "../listing/Since.ts"
 import { changedFields, fieldsIn, namesIn } from "../output/ChangedFields.ts"
 import { type Column, numberCell, printRows, rowFormatFlag } from "../output/Rows.ts"
@@ -149,7 +150,7 @@ export const changesCommand = Command.make(
       return batch.rows
     })
     // Without --follow, the output is one document, so it is delivered only at its end.
-    yield* printRows(columns, rows, format, { empty: "No changes.", afterBatch: follow ? acknowledge : undefined })
+    yield* printRows(columns, rows, format, { empty: "No changes.", output: outputs.changes, afterBatch: follow ? acknowledge : undefined })
     yield* acknowledge
   }, (effect, { consumer }) => Effect.catchTags(Effect.scoped(effect), positionProblems(consumer)))
 ).pipe(

@@ -4,6 +4,7 @@ import { ChosenSource, logLine, scanFlags, toFlag } from "@payments/program"
 import { effectiveSettings, processSettings, type ShownSetting } from "@payments/program/sources"
 import { Effect, Stream } from "effect"
 import { Command } from "effect/cli"
+import { outputs } from "../contract/Outputs.ts"
 import { columnsOfCells, printRows, rowFormatFlag } from "../output/Rows.ts"
 
 const columns = columnsOfCells([
@@ -25,7 +26,7 @@ export const configCommand = Command.make(
       ...rowsOf({ json: "null", table: "" }, yield* processSettings),
       ...sources.flatMap(({ name, settings }) => rowsOf(name, effectiveSettings(settings)))
     ]
-    yield* printRows(columns, Stream.make(rows), format, { empty: "" })
+    yield* printRows(columns, Stream.make(rows), format, { empty: "", output: outputs.config })
     if (sources.length > 0) return
     const { advice, found } = yield* nothing
     yield* logLine(`${found}. ${advice}`)

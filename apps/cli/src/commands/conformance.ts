@@ -6,6 +6,7 @@ import {
   checkAll,
   chosenRateLimitStore,
   CommandExit,
+  contract,
   duration,
   ExitCode,
   logLine,
@@ -19,6 +20,7 @@ import {
 import { Effect, Layer } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { HttpClient } from "effect/http"
+import { outputs } from "../contract/Outputs.ts"
 import type * as TextWidth from "../output/TextWidth.ts"
 
 export const pauseFlag = Flag.String("pause").pipe(
@@ -61,7 +63,7 @@ export const conformanceCommand = <R>(
       )
       const width = yield* terminalWidth
       const textWidth = yield* Effect.promise(() => import("../output/TextWidth.ts"))
-      yield* print(format === "json" ? `${JSON.stringify(findings, null, 2)}\n` : tableOf(findings, textWidth, width))
+      yield* print(format === "json" ? jsonOf(findings) : tableOf(findings, textWidth, width))
       const broken = findings.filter(({ verdict }) => verdict === "does not hold").length
       if (broken > 0) {
         return yield* new CommandExit({
@@ -80,6 +82,9 @@ export const conformanceCommand = <R>(
       }
     ])
   )
+
+const jsonOf = (findings: ReadonlyArray<Finding>): string =>
+  `${JSON.stringify(findings.map((finding) => contract.withVersion(outputs.conformance, finding)), null, 2)}\n`
 
 /** The least width of wrapped text. A narrower terminal breaks the lines itself. */
 const leastWrapWidth = 10

@@ -27,6 +27,7 @@ import {
 } from "@payments/program"
 import { Effect, Stream } from "effect"
 import { Argument, Command } from "effect/cli"
+import { outputs } from "../contract/Outputs.ts"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 import { type Column, numberCell, printRows, rowFormatFlag } from "../output/Rows.ts"
 
@@ -110,7 +111,7 @@ export const ackCommand = Command.make(
     }
     if (given.format === "json") {
       const current = (yield* maintenance.changeRange).generation
-      yield* printJson({ consumer: name, generation: current ?? null, position })
+      yield* printJson(outputs.acknowledged, { consumer: name, generation: current ?? null, position })
     }
   }, (effect, { name }) => Effect.catchTags(Effect.scoped(effect), positionProblems(name)))
 ).pipe(
@@ -146,12 +147,15 @@ export const consumersCommand = Command.make(
     })
     if (remove === undefined) {
       const { consumerStates } = yield* Destination.reader(destination)
-      return yield* printRows(columns, Stream.fromEffect(consumerStates), given.format, { empty: "No consumers." })
+      return yield* printRows(columns, Stream.fromEffect(consumerStates), given.format, {
+        empty: "No consumers.",
+        output: outputs.consumers
+      })
     }
     const { removeConsumer } = yield* Destination.maintenance(destination)
     if (!(yield* removeConsumer(remove))) return yield* usage(`There is no consumer ${remove}.`)
     const isJson = given.format === "json" || given.format === "ndjson"
-    yield* isJson ? printJson({ consumer: remove, removed: true }) : print(`${remove}: removed\n`)
+    yield* isJson ? printJson(outputs.consumerRemoved, { consumer: remove, removed: true }) : print(`${remove}: removed\n`)
   }, Effect.scoped)
 ).pipe(
   Command.withDescription("List the consumers of changes with their positions, or remove one"),

@@ -20,6 +20,7 @@ import type { LoadedSource } from "@payments/program/sources"
 import { type Cause, Effect, Exit, Fiber, Layer, Queue, Stream } from "effect"
 import { Command } from "effect/cli"
 import type { HttpClient } from "effect/http"
+import { outputs } from "../contract/Outputs.ts"
 import { type Column, lookOf, numberCell, printRows, type RowFormat, rowFormatFlag } from "../output/Rows.ts"
 import { colored } from "../output/StateColor.ts"
 import type * as TextWidth from "../output/TextWidth.ts"
@@ -131,7 +132,7 @@ const printAll = Effect.fnUntraced(function*(
   }
   const rows = format === "json" ? Stream.fromIterable(yield* Stream.runCollect(findings)) : findings
   yield* Effect.catchIf(
-    printRows(columns, Stream.map(rows, (finding) => [finding]), format, { empty: "" }),
+    printRows(columns, Stream.map(rows, (finding) => [finding]), format, { empty: "", output: outputs.doctor }),
     ({ exitCode }) => exitCode === ExitCode.done,
     () => Effect.void
   )

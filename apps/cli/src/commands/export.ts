@@ -22,6 +22,7 @@ import {
   chosenScanOptionsOf,
   ChosenSource,
   CommandExit,
+  contract,
   ConfigFlag,
   ExitCode,
   logLine,
@@ -50,6 +51,7 @@ import {
 import { buildWithProvenNames, warnOfCursorLife } from "@payments/program/sources"
 import { Context, DateTime, Effect, type FileSystem, type Layer, Result, Stdio, String } from "effect"
 import { Argument, Command } from "effect/cli"
+import { outputs } from "../contract/Outputs.ts"
 import { flagsText, type GivenFlags, givenFlags } from "../listing/ContinueCommand.ts"
 import { printCopied } from "../listing/CopiedRecords.ts"
 import { pointMetavar, pointWords } from "../listing/PointFlag.ts"
@@ -358,7 +360,7 @@ const withProgress = Effect.fnUntraced(function*<R>(
     const { summaryDocument } = yield* Effect.promise(() => import("../output/SummaryJson.ts"))
     const shown = yield* withoutSecretNames(outcomes, onTerminal)
     const document = summaryDocument(names, shown, isStored ? sink.location : undefined, next)
-    yield* isStored ? printJson(document) : logLine(printable(JSON.stringify({ summary: document })))
+    yield* isStored ? printJson(outputs.exportResult, document) : logLine(printable(JSON.stringify(contract.withVersion(outputs.exportSummary, { summary: document }))))
   })
   const ended: Array<ScanOutcome> = []
   const outcomes = yield* progress.during(

@@ -15,6 +15,7 @@ import {
 } from "@payments/program"
 import { Effect, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
+import { outputs } from "../contract/Outputs.ts"
 import { type Column, numberCell, printRows, type RowFormat, rowFormatFlag } from "../output/Rows.ts"
 
 export const defaultFile = "payments-facts.json"
@@ -63,7 +64,7 @@ const acceptCommand = Command.make(
     if (accepted.length === 0) {
       return yield* usage(`Nothing was observed of ${printable(fact)} there. payments facts names the facts.`)
     }
-    yield* printRows(acceptedColumns, Stream.make(accepted), format, { empty: "" })
+    yield* printRows(acceptedColumns, Stream.make(accepted), format, { empty: "", output: outputs.factsAccept })
     for (const { after, before, list: name } of accepted) {
       if (before === after) yield* logLine(`${Lists.byName[name].label}: this answer was accepted before.`)
     }
@@ -192,11 +193,8 @@ const pageColumns: ReadonlyArray<Column<KnownFact>> = [
   { name: "used by", of: ({ usedBy }) => usedBy ?? "nobody" }
 ]
 
-/** The version of the JSON document. It changes if a member is removed or means something else. */
-const schemaVersion = 1
-
 export const printFacts = (facts: ReadonlyArray<KnownFact>, format: RowFormat | undefined) =>
-  printRows(columns, Stream.make(facts), format, { empty: "No facts.", members: `"schemaVersion":${schemaVersion}` })
+  printRows(columns, Stream.make(facts), format, { empty: "No facts.", members: "", output: outputs.facts })
 
 /** Writes the page. It has no key, cursor, filter value or part of a record, because no fact has one. */
 export const writePage = Effect.fnUntraced(function*(facts: ReadonlyArray<KnownFact>, file: string | undefined) {

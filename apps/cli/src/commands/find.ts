@@ -43,6 +43,7 @@ import {
 } from "@payments/program"
 import { Effect, type FileSystem, type Layer, Stdio, Stream, type Terminal } from "effect"
 import { Argument, Command } from "effect/cli"
+import { outputs } from "../contract/Outputs.ts"
 import { flagsText, type GivenFlags, givenFlags, isPrintable, nextText } from "../listing/ContinueCommand.ts"
 import { describe } from "../listing/ListingOutput.ts"
 import { logPoint, optionalPointIn, pointMetavar, pointProblems, pointWords } from "../listing/PointFlag.ts"
@@ -235,7 +236,7 @@ const printFound = Effect.fnUntraced(function*<R>(
   }
   yield* requireOutput
   const writer = yield* makeRowWriter<Match>(
-    { columns: [], cells: () => [], json: jsonOf, document: "items" },
+    { columns: [], cells: () => [], json: jsonOf, document: "items", output: outputs.find },
     look
   )
   const end = (wasInterrupted: boolean) => writer.end(endOf(results, incomplete, next, wasInterrupted))

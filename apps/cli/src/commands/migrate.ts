@@ -3,6 +3,7 @@ import { Destination, printable } from "@payments/copy"
 import { checkAll, fromDestination, print, requireOutput, switchFlag, toFlag } from "@payments/program"
 import { Effect } from "effect"
 import { Command } from "effect/cli"
+import { outputs } from "../contract/Outputs.ts"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
 export const migrateCommand = Command.make(
@@ -19,7 +20,7 @@ export const migrateCommand = Command.make(
     const { additions, from, to: version } = pending
     const isCurrent = Destination.isCurrent(pending)
     if (!dryRun && !isCurrent) yield* Destination.migrate(destination)
-    if (format === "json") return yield* printJson({ dryRun, from, to: version, additions })
+    if (format === "json") return yield* printJson(outputs.migrate, { dryRun, from, to: version, additions })
     const would = dryRun ? " would be" : ""
     const changed = () => {
       if (from === 0) return `tables of version ${version}${would} created`

@@ -17,6 +17,7 @@ import {
 } from "@payments/program"
 import { Effect } from "effect"
 import { Command } from "effect/cli"
+import { outputs } from "../contract/Outputs.ts"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
 const ageFlag = (name: string, removed: string) =>
@@ -70,7 +71,7 @@ export const pruneCommand = Command.make(
       isDryRun: dryRun
     })
     if (format === "json") {
-      return yield* printJson({
+      return yield* printJson(outputs.prune, {
         dryRun,
         changes: keepChanges === undefined ? null : { generation: generation ?? null, ...changes },
         scans: keepScans === undefined ? null : scans,

@@ -4,6 +4,7 @@ import { Lists } from "@payments/core"
 import { fromDestination, fromFlag } from "@payments/program"
 import { Effect, Option, Stream } from "effect"
 import { Command } from "effect/cli"
+import { outputs } from "../contract/Outputs.ts"
 import { type Column, numberCell, printRows, rowFormatFlag } from "../output/Rows.ts"
 import { resourceFlag } from "./changes.ts"
 
@@ -17,7 +18,7 @@ export const quarantineCommand = Command.make(
     const destination = yield* fromDestination(from)
     const reader = yield* Destination.reader(destination)
     const rows = quarantined(reader, resource.length === 0 ? Lists.all : resource)
-    yield* printRows(columns, rows, format, { empty: "No record is quarantined." })
+    yield* printRows(columns, rows, format, { empty: "No record is quarantined.", output: outputs.quarantine })
   }, Effect.scoped)
 ).pipe(
   Command.withDescription("List the records that do not match the document, with the path and the expected value"),

@@ -33,6 +33,7 @@ import {
 } from "@payments/program"
 import { Effect, Option, Stream, String } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
+import { outputs } from "../contract/Outputs.ts"
 import { type ChartOutputs, checkFiles, writeChart } from "../charts/ChartOutput.ts"
 import { listsIn } from "../listing/ListsInStatement.ts"
 import { logOmitted } from "../listing/OmittedFields.ts"
@@ -44,6 +45,7 @@ import {
   columnsOfCells,
   type Heading,
   lookOf,
+  memberNames,
   printRows,
   type RowFormat,
   rowFormatFlag
@@ -85,13 +87,20 @@ export const queryCommand = Command.make(
     svg: textFlag("svg", "FILE", "write the chart as an SVG file, to paste into a report"),
     tables: switchFlag("tables", "print the tables and columns, what they mean, and which values the copy has"),
     questions: switchFlag("questions", "print the questions"),
+    envelope: switchFlag(
+      "envelope",
+      "with --format json: an object with schemaVersion, the columns and the rows as items, instead of an array of rows"
+    ),
     format: rowFormatFlag
   },
   Effect.fnUntraced(
     function*(given) {
       if (given.tables) return yield* printTables(yield* copyIfAny(given.from), given.format)
       if (given.questions) {
-        return yield* printRows(questionColumns, Stream.make(Questions.questions), given.format, { empty: "" })
+        return yield* printRows(questionColumns, Stream.make(Questions.questions), given.format, {
+          empty: "",
+          output: outputs.queryQuestions
+        })
       }
       const { destination, month, point, question, sql, top } = yield* checkAll({
         point: optionalPointIn(given.at),
@@ -182,19 +191,19 @@ export const queryCommand = Command.make(
 
 /** Prints the result of a statement, and what is to be said about its rows. */
 const printStatement = Effect.fnUntraced(function*(
-  outputs: Outputs,
+  given: Outputs,
   { destination, point, sql }: Pick<Asked, "destination" | "point"> & { readonly sql: string }
 ) {
   const reached = yield* Effect.scoped(Effect.gen(function*() {
     const result: Result = point === undefined
       ? yield* query(destination, sql)
       : yield* queryAt(destination, { sql }, point)
-    if (!isDrawn(outputs)) {
+    if (!isDrawn(given)) {
       const columns = columnsOfCells(result.columns.map((name) => headingOf(name)))
-      yield* printRows(columns, result.rows, outputs.format, { empty: "No rows." })
+      yield* printRows(columns, result.rows, given.format, { empty: "No rows.", ...envelopeOf(given, result) })
       return result.point
     }
-    yield* writeChart(outputs, result, {
+    yield* writeChart(given, result, {
       title: "Query result",
       description: undefined,
       sql,
@@ -217,7 +226,15 @@ const printStatement = Effect.fnUntraced(function*(
 
 interface Outputs extends ChartOutputs {
   readonly format: RowFormat | undefined
+  readonly envelope: boolean
 }
+
+/**
+ * Makes a JSON document an object with a version. Without `--envelope` it is an array, whose rows have exactly the columns of
+ * the statement, because a member of ours would be one more column.
+ */
+const envelopeOf = ({ envelope, format }: Outputs, { columns }: Result) =>
+  envelope && format === "json" ? { members: `"columns":${JSON.stringify(memberNames(columns))}`, output: outputs.query } : {}
 
 const isDrawn = ({ chart, html, svg }: Outputs): boolean => chart || html !== undefined || svg !== undefined
 
@@ -237,7 +254,7 @@ interface Asked {
 }
 
 /** Prints the answer to a question. People also see the sums over all groups, so they get the first groups only. */
-const printAnswer = Effect.fnUntraced(function*(outputs: Outputs, asked: Asked) {
+const printAnswer = Effect.fnUntraced(function*(given: Outputs, asked: Asked) {
   const { ages, basis, destination, month, point, question, top, where } = asked
   const parameters = {
     basis,
@@ -253,8 +270,8 @@ const printAnswer = Effect.fnUntraced(function*(outputs: Outputs, asked: Asked) 
   const empty = noRowsMessage(asked)
   const { emptyTotal, withTotals } = yield* Effect.promise(() => import("../output/QuestionRows.ts"))
   const noGroup = emptyTotal(question, result.columns)
-  if (isDrawn(outputs)) {
-    yield* writeChart(outputs, result, {
+  if (isDrawn(given)) {
+    yield* writeChart(given, result, {
       title: titleOf(asked),
       description: amountsNote,
       sql: Questions.withValues(
@@ -270,11 +287,11 @@ const printAnswer = Effect.fnUntraced(function*(outputs: Outputs, asked: Asked) 
     })
     return reached
   }
-  const { format, style } = yield* lookOf(outputs.format)
+  const { format, style } = yield* lookOf(given.format)
   const columns = columnsOfCells(result.columns.map((name) => headingOf(name, question)))
   if (format !== "table") {
     const rows = Stream.flattenIterable(result.rows).pipe(Stream.take(top ?? Infinity), Stream.chunks)
-    yield* printRows(columns, rows, format, { empty })
+    yield* printRows(columns, rows, format, { empty, ...envelopeOf(given, result) })
     return reached
   }
   const isShortened = top === undefined && style.onTerminal && !question.chart.isOverTime
@@ -330,16 +347,17 @@ const questionOf = (sql: string | undefined) => {
   return Effect.fail(usage(`There is no question ${sql}. ${hint}`))
 }
 
-const conflictOf = ({ chart, format, html, svg }: Outputs) => {
+const conflictOf = ({ chart, envelope, format, html, svg }: Outputs) => {
+  if (envelope && format !== "json") return usage("--envelope is for --format json. Add it, or leave --envelope out.")
   const files = [["--html", html, "page"], ["--svg", svg, "chart"]] as const
   for (const [flag, file, what] of files) {
     if (file === "-") {
       return usage(`${flag}: name a file, such as ./${what}.${flag.slice(2)}. Nothing is written to stdout.`)
     }
   }
-  const outputs = [...chart ? ["--chart"] : [], ...files.flatMap(([flag, file]) => file === undefined ? [] : [flag])]
-  return format !== undefined && outputs.length > 0
-    ? usage(`${outputs[0]} and --format exclude each other.`)
+  const drawn = [...chart ? ["--chart"] : [], ...files.flatMap(([flag, file]) => file === undefined ? [] : [flag])]
+  return format !== undefined && drawn.length > 0
+    ? usage(`${drawn[0]} and --format exclude each other.`)
     : Effect.void
 }
 
@@ -441,7 +459,7 @@ const printTables = Effect.fnUntraced(function*(
       ]
     })
   )
-  yield* printRows(tableColumns, Stream.make(rows), format, { empty: "" })
+  yield* printRows(tableColumns, Stream.make(rows), format, { empty: "", output: outputs.queryTables })
   if (read === undefined) yield* logWrapped(`The values are not shown: to read them took more than ${longestValues}.`)
 })
 

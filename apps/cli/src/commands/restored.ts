@@ -13,6 +13,7 @@ import {
 } from "@payments/program"
 import { DateTime, Effect } from "effect"
 import { Command } from "effect/cli"
+import { outputs } from "../contract/Outputs.ts"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
 export const restoredCommand = Command.make(
@@ -45,7 +46,7 @@ export const restoredCommand = Command.make(
       generation,
       position
     }))
-    if (format === "json") return yield* printJson({ ...begun, consumers })
+    if (format === "json") return yield* printJson(outputs.restored, { ...begun, consumers })
     yield* print(`${printable(maintenance.location)}: is now in ${describeGeneration(begun)}\n`)
     for (const { consumer, generation, position } of consumers) {
       yield* print(

@@ -2,6 +2,7 @@
 import { nearest, printable } from "@payments/copy"
 import { Lists, readPlainFile } from "@payments/core"
 import {
+  contract,
   isLoopback,
   listenProblem,
   logLine,
@@ -14,6 +15,7 @@ import {
 } from "@payments/program"
 import { Effect, Redacted, Result, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
+import { outputs } from "../contract/Outputs.ts"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 import { observedAt } from "./facts.ts"
 
@@ -142,7 +144,7 @@ export const sandboxCommand = Command.make(
         }),
         faults: [...observed.faults ?? [], ...yield* faultsOf(faults)],
         live: live ? { speed } : undefined,
-        onRequest: log ? (request) => void process.stderr.write(`${JSON.stringify(request)}\n`) : undefined
+        onRequest: log ? (request) => void process.stderr.write(`${JSON.stringify(contract.withVersion(outputs.sandboxRequest, request))}\n`) : undefined
       }
       const { controlHost, host } = input
       return yield* Effect.gen(function*() {
@@ -158,7 +160,7 @@ export const sandboxCommand = Command.make(
         }
         const key = Redacted.value(sandbox.sandboxKey)
         if (format === "json") {
-          yield* printJson({ url, key, controlUrl: controlUrl ?? null })
+          yield* printJson(outputs.sandbox, { url, key, controlUrl: controlUrl ?? null })
           return yield* Effect.never
         }
         // A key and a key file exclude each other, so the key file is unset.

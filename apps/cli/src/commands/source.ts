@@ -16,6 +16,7 @@ import { addSource, removeSource } from "@payments/program/sources"
 import { Effect, Record, Redacted, Stdio, Stream, Terminal } from "effect"
 import { Argument, Command, Prompt } from "effect/cli"
 import { resolve } from "node:path"
+import { outputs } from "../contract/Outputs.ts"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
 const nameArgument = (description: string) => Argument.String("name").pipe(Argument.withDescription(description))
@@ -69,7 +70,7 @@ const addCommand = Command.make(
     })
     const inFile = from === "--config" ? ` --config ${quotedWord(printable(file))}` : ""
     const next = `payments doctor --source ${given.name}${inFile}`
-    if (given.format === "json") yield* printJson({ source: given.name, file, keyFile: stored ?? null, next })
+    if (given.format === "json") yield* printJson(outputs.sourceAdd, { source: given.name, file, keyFile: stored ?? null, next })
     else {
       yield* logLine(`Added ${given.name} to ${printable(file)}.`)
       if (stored !== undefined) yield* logLine(`The key is in ${printable(stored)}, which only its owner may read.`)
@@ -103,7 +104,7 @@ const removeCommand = Command.make(
     yield* refuseSourceFlag
     if (format === "json") yield* requireOutput
     const removedKey = yield* removeSource(file, name)
-    if (format === "json") return yield* printJson({ source: name, file, removedKeyFile: removedKey ?? null })
+    if (format === "json") return yield* printJson(outputs.sourceRemove, { source: name, file, removedKeyFile: removedKey ?? null })
     yield* logLine(`Removed ${name} from ${printable(file)}. Its destination stays.`)
     if (removedKey !== undefined) yield* logLine(`Removed its key: ${printable(removedKey)}`)
   })

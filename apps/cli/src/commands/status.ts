@@ -44,6 +44,7 @@ import {
 import type { LoadedSource } from "@payments/program/sources"
 import { DateTime, Duration, Effect, Result, Stream } from "effect"
 import { Command } from "effect/cli"
+import { outputs } from "../contract/Outputs.ts"
 import { openNotes, openProblemOf, type OpenStatus } from "../output/OpenRecordsText.ts"
 import { type Column, logOmitted, lookOf, printRows, rowFormatFlag } from "../output/Rows.ts"
 import type * as Table from "../output/Table.ts"
@@ -106,7 +107,7 @@ export const statusCommand = Command.make(
       const columns = second === undefined ? listColumns : [sourceColumn, ...listColumns]
       // A reader that closes the pipe early must not hide that a list is too old.
       yield* Effect.catchIf(
-        printRows(columns, Stream.make(statuses), format, { empty: "" }),
+        printRows(columns, Stream.make(statuses), format, { empty: "", output: outputs.status }),
         ({ exitCode }) => exitCode === ExitCode.done,
         () => Effect.void
       )

@@ -29,6 +29,7 @@ import {
 } from "@payments/program"
 import { Effect, Layer } from "effect"
 import { Command } from "effect/cli"
+import { outputs } from "../contract/Outputs.ts"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 
 /** Makes the command. `api` is the service for `--against-api`. */
@@ -67,7 +68,7 @@ export const verifyCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>)
       const matches = damage.length === 0 && files.length === 0 &&
         [...verified, ...compared].every(({ differences }) => differences.length === 0)
       if (format === "json") {
-        yield* printJson({
+        yield* printJson(outputs.verify, {
           matches,
           damage,
           lists: verified.map(listMembers),

@@ -1,8 +1,9 @@
 /** Prints the result of `--query`. An array has a line or row for each element; in a table or CSV, members are columns. */
 import type { Cell } from "@payments/copy"
 import { Lists, membersOf } from "@payments/core"
-import { printOrEnd } from "@payments/program"
+import { contract, printOrEnd } from "@payments/program"
 import { Effect, Stream } from "effect"
+import { outputs } from "../contract/Outputs.ts"
 import { plainText } from "../output/PrintedRecord.ts"
 import { columnsOfCells, lookOf, printRows, type RowFormat, shownAs } from "../output/Rows.ts"
 import type { CollectedRecords } from "./CollectedRecords.ts"
@@ -25,7 +26,7 @@ export const printResult = Effect.fnUntraced(function*(
     ? { json: "null", elements: [] }
     : yield* runJsonQuery(query, records.texts())
   if (format === "json") {
-    return yield* printOrEnd(`{"result":${toOutput(json)},${toOutput(endingMembers(ending, records.count))}}\n`)
+    return yield* printOrEnd(`{${contract.versionText(outputs.list)},"result":${toOutput(json)},${toOutput(endingMembers(ending, records.count))}}\n`)
   }
   if (query === undefined) return
   if (format === "ndjson") return yield* printOrEnd(elements.map((element) => `${toOutput(element)}\n`).join(""))

@@ -3,8 +3,9 @@
  * `ndjson` and `csv` each row says what it is; `json` is one document. The texts of members are exact.
  */
 import { type Cell, type ListComparison, printable, type RecordDifference, type TotalDifference } from "@payments/copy"
-import { grouped } from "@payments/program"
+import { contract, grouped } from "@payments/program"
 import { Effect } from "effect"
+import { outputs } from "../contract/Outputs.ts"
 import { jsonText, type Look, makeRowWriter, numberCell, type RowWriter, type Shape, shownAs } from "./Rows.ts"
 import type * as TextWidth from "./TextWidth.ts"
 
@@ -181,7 +182,8 @@ const csvColumns = ["type", "list", "day", "status", "figure", "id", "change", "
 const diffShape: Shape<Members> = {
   columns: csvColumns.map((name) => ({ name })),
   cells: (members) => csvColumns.map((name) => members[name] ?? null),
-  json: jsonOf
+  json: jsonOf,
+  output: outputs.diff
 }
 
 /** Formats each difference as a row that says what it is. CSV lacks the counts of the lists, which are other columns. */
@@ -211,7 +213,8 @@ const json = (toOutput: (text: string) => string): DiffFormatter => {
     return `\n],"records":[`
   }
   return {
-    head: (a, b) => `{"a":${toOutput(jsonOf(sideMembers(a)))},"b":${toOutput(jsonOf(sideMembers(b)))},"totals":[`,
+    head: (a, b) =>
+      `{${contract.versionText(outputs.diff)},"a":${toOutput(jsonOf(sideMembers(a)))},"b":${toOutput(jsonOf(sideMembers(b)))},"totals":[`,
     totals: (rows) => items(rows.map(totalMembers)),
     records: (rows) => `${startRecords()}${items(rows.flatMap(recordMembers))}`,
     end: (lists, isComplete) => {

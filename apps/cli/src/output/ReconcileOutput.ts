@@ -15,6 +15,7 @@ import {
 import type { Lists } from "@payments/core"
 import { counted, grouped, printOrEnd } from "@payments/program"
 import { Effect, Stream } from "effect"
+import { outputs } from "../contract/Outputs.ts"
 import { type Column, jsonText, type Look, numberCell, printRows } from "./Rows.ts"
 
 const integer = (value: bigint | null) => value === null ? null : { json: String(value) }
@@ -204,7 +205,8 @@ const printTables = Effect.fnUntraced(
 const printAll = (reconciled: Reconciled, classes: ReadonlyArray<EntryClass>, format: Look["format"]) =>
   printRows(rowColumns(reconciled), reconciled.rows(classes), format, {
     empty: "No such lines and records.",
-    members: format === "json" ? documentMembers(reconciled) : undefined
+    members: format === "json" ? documentMembers(reconciled) : undefined,
+    output: outputs.reconcile
   })
 
 /** What a reader must know to trust the result. */

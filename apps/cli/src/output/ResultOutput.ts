@@ -1,6 +1,6 @@
 /** The output of a command that does one thing and prints what it did: lines for people, or one JSON document. */
 import { printable } from "@payments/copy"
-import { print } from "@payments/program"
+import { contract, print } from "@payments/program"
 import { Effect, Stdio } from "effect"
 import { Flag } from "effect/cli"
 
@@ -11,8 +11,8 @@ export const resultFormatFlag = Flag.Literals("format", ["text", "json"]).pipe(
   Flag.withDefault<ResultFormat>("text")
 )
 
-/** Prints a value as one line of JSON. On a terminal, control characters are escaped. */
-export const printJson = Effect.fnUntraced(function*(value: unknown) {
-  const json = JSON.stringify(value)
+/** Prints an output as one line of JSON. On a terminal, control characters are escaped. */
+export const printJson = Effect.fnUntraced(function*(output: contract.JsonOutput, value: object) {
+  const json = JSON.stringify(contract.withVersion(output, value))
   yield* print(`${(yield* (yield* Stdio.Stdio).stdoutIsTerminal) ? printable(json) : json}\n`)
 })

@@ -3,7 +3,7 @@
  * that it is never rounded. Output to a terminal has its control characters escaped.
  */
 import { type Cell, printable } from "@payments/copy"
-import { canColor, logLine, optionalFlag, printOrEnd, requireOutput, terminalWidth } from "@payments/program"
+import { canColor, contract, logLine, optionalFlag, printOrEnd, requireOutput, terminalWidth } from "@payments/program"
 import { Effect, Stdio, Stream } from "effect"
 import { Flag } from "effect/cli"
 import type * as Table from "./Table.ts"
@@ -67,6 +67,8 @@ export interface Shape<Row> {
   readonly json?: (row: Row) => string
   /** `array` by default. `items` is an object whose first member has the rows; the end of the document has the others. */
   readonly document?: "array" | "items"
+  /** The output of these rows, whose version JSON has. Without one, its members are those of somebody else. */
+  readonly output?: contract.JsonOutput | undefined
   /** Whether columns are also taken for columns of numbers if the first rows have numbers there; by default true. */
   readonly findsNumbers?: boolean
   /** Whether the rows follow earlier ones, so that CSV has its header already. */
@@ -88,7 +90,7 @@ export const makeRowWriter = <Row>(shape: Shape<Row>, look: Look): Effect.Effect
 const none = () => []
 
 const ndjsonWriter = <Row>(shape: Shape<Row>, look: Look): Effect.Effect<RowWriter<Row>> => {
-  const json = jsonOf(shape, look)
+  const json = versioned(shape.output, jsonOf(shape, look))
   return Effect.succeed({
     rows: (rows) => rows.map((row) => `${json(row)}\n`).join(""),
     end: () => "",
@@ -97,14 +99,15 @@ const ndjsonWriter = <Row>(shape: Shape<Row>, look: Look): Effect.Effect<RowWrit
 }
 
 const jsonWriter = <Row>(shape: Shape<Row>, look: Look): Effect.Effect<RowWriter<Row>> => {
-  const json = jsonOf(shape, look)
   const isArray = shape.document !== "items"
+  const json = versioned(isArray ? shape.output : undefined, jsonOf(shape, look))
+  const version = shape.output === undefined ? "" : `${contract.versionText(shape.output)},`
   let hasHead = false
   let hasRows = false
   const head = () => {
     if (hasHead) return ""
     hasHead = true
-    return isArray ? "[" : `{"items":[`
+    return isArray ? "[" : `{${version}"items":[`
   }
   return Effect.succeed({
     rows: (rows) => {
@@ -115,24 +118,39 @@ const jsonWriter = <Row>(shape: Shape<Row>, look: Look): Effect.Effect<RowWriter
     },
     end: (members = "") => {
       const start = `${head()}${isArray || hasRows ? "\n" : ""}]`
-      return isArray ? `${start}\n` : `${start},${shownAs(look)(members)}}\n`
+      return isArray ? `${start}\n` : `${start}${members === "" ? "" : `,${shownAs(look)(members)}`}}\n`
     },
     omittedColumns: none
   })
 }
 
-/** Returns a function that formats a row as a JSON object. It numbers equal names, since a parser would keep only one. */
+/** Returns a function that formats a row with the version of its output as the first member. */
+const versioned = <Row>(output: contract.JsonOutput | undefined, json: (row: Row) => string): (row: Row) => string => {
+  if (output === undefined) return json
+  const start = `{${contract.versionText(output)}`
+  return (row) => {
+    const text = json(row)
+    return `${start}${text === "{}" ? "" : ","}${text.slice(1)}`
+  }
+}
+
+/** Returns a function that formats a row as a JSON object. Equal names get numbers, since a parser would keep only one. */
 const jsonOf = <Row>({ cells, columns, json }: Shape<Row>, look: Look): (row: Row) => string => {
   const toOutput = shownAs(look)
   if (json !== undefined) return (row) => toOutput(json(row))
+  const names = memberNames(columns.map(({ name }) => name)).map((name) => JSON.stringify(name))
+  return (row) => toOutput(`{${cells(row).map((cell, index) => `${names[index]}:${jsonText(cell)}`).join(",")}}`)
+}
+
+/** Returns the names of the members of a row, in the order of its columns. They are different. */
+export const memberNames = (columns: ReadonlyArray<string>): ReadonlyArray<string> => {
   const seen = new Set<string>()
-  const names = columns.map(({ name }) => {
+  return columns.map((name) => {
     let unique = name
     for (let number = 2; seen.has(unique); number++) unique = `${name}_${number}`
     seen.add(unique)
-    return JSON.stringify(unique)
+    return unique
   })
-  return (row) => toOutput(`{${cells(row).map((cell, index) => `${names[index]}:${jsonText(cell)}`).join(",")}}`)
 }
 
 export const jsonText = (cell: Cell): string =>
@@ -226,6 +244,8 @@ interface Notes<E, R> {
   readonly afterBatch?: Effect.Effect<void, E, R> | undefined
   /** Makes a JSON document an object, with the rows as `items`, and with these members, without brackets. By default an array. */
   readonly members?: string | undefined
+  /** The output that the rows are, for JSON. */
+  readonly output?: contract.JsonOutput | undefined
 }
 
 /** Prints the rows as they arrive. Ends the command when the reader of stdout has closed it. */
@@ -233,11 +253,11 @@ export const printRows = Effect.fnUntraced(function*<Row, E, R, E2 = never, R2 =
   columns: ReadonlyArray<Column<Row>>,
   rows: Stream.Stream<ReadonlyArray<Row>, E, R>,
   wanted: RowFormat | undefined,
-  { afterBatch = Effect.void, empty, members }: Notes<E2, R2>
+  { afterBatch = Effect.void, empty, members, output }: Notes<E2, R2>
 ) {
   const look = yield* lookOf(wanted)
   yield* requireOutput
-  const shape = { columns, cells: (row: Row) => columns.map(({ of }) => of(row)) }
+  const shape = { columns, output, cells: (row: Row) => columns.map(({ of }) => of(row)) }
   const writer = yield* makeRowWriter(members === undefined ? shape : { ...shape, document: "items" }, look)
   yield* printOrEnd(writer.rows([]))
   let count = 0

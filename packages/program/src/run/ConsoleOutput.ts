@@ -1,6 +1,7 @@
 /** The output of a program: results go to stdout; messages and a line of progress go to stderr. */
 import { printable, Stdout, writeProblem } from "@payments/copy"
 import { Context, Effect, Logger, type PlatformError, Stdio, Stream } from "effect"
+import { errorOutput, noteOutput, withVersion } from "../contract/index.ts"
 import { ExitCode } from "../outcome/ExitCode.ts"
 import { CommandExit, type ErrorFacts, factsOf, type Next, nextMembers } from "../outcome/ProgramError.ts"
 import { wordsIn } from "../terminal/HelpWidth.ts"
@@ -100,7 +101,7 @@ export const logNote = (note: { readonly message: string; readonly next: Next | 
     messages.next = note.next
     return logLine(
       messages.format === "json"
-        ? jsonLine({ note: { message: note.message, ...nextMembers(note.next) } })
+        ? jsonLine(withVersion(noteOutput, { note: { message: note.message, ...nextMembers(note.next) } }))
         : note.message
     )
   })
@@ -127,7 +128,7 @@ export const onTerminal = (text: string): string => {
  * them.
  */
 export const errorText = (program: string, facts: ErrorFacts, format: MessageFormat): string => {
-  if (format === "json") return jsonLine({ error: { ...facts, ...nextMembers(facts.next) } })
+  if (format === "json") return jsonLine(withVersion(errorOutput, { error: { ...facts, ...nextMembers(facts.next) } }))
   const lines = facts.message.split("\n").map((line) => `${program}: ${line}`)
   return facts.exitCode === ExitCode.configuration && typeof facts.next === "string"
     ? [...lines, `${program}: check the settings with: ${facts.next}`].join("\n")

@@ -16,6 +16,7 @@ import {
 } from "@payments/program"
 import { Effect, type FileSystem, Redacted, type Stdio, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
+import { outputs } from "../../contract/Outputs.ts"
 import { leftAfter, logLeft } from "../../output/LeftAfterRedaction.ts"
 import { printJson, resultFormatFlag } from "../../output/ResultOutput.ts"
 import { type Column, numberCell, printRows } from "../../output/Rows.ts"
@@ -62,14 +63,14 @@ export const eraseCommand = Command.make(
     if (dryRun) {
       yield* Destination.requireMigrated(destination, maintenance)
       const lists = yield* progress.during(previewErasure(maintenance, search))
-      if (format === "json") return yield* printJson({ dryRun, lists })
+      if (format === "json") return yield* printJson(outputs.erase, { dryRun, lists })
       yield* printRows(previewColumns, Stream.make(lists), "table", { empty: "Nothing has been exported." })
       return yield* logOtherValue(criteria)
     }
     const publish = yield* Destination.beginRedaction(destination)
     const erasures = yield* progress.during(erase(maintenance, { ...search, by, publish }))
     const left = yield* leftAfter(destination, maintenance)
-    if (format === "json") return yield* printJson({ dryRun, erasures: erasures.map(members), ...left })
+    if (format === "json") return yield* printJson(outputs.erase, { dryRun, erasures: erasures.map(members), ...left })
     yield* printRows(columns, Stream.make(erasures), "table", { empty: "" })
     yield* logWrapped(suppressedText(erasures))
     yield* logOtherValue(criteria)

@@ -3,6 +3,7 @@ import { Destination, type Erasure } from "@payments/copy"
 import { fromDestination, fromFlag } from "@payments/program"
 import { Effect, Stream } from "effect"
 import { Command } from "effect/cli"
+import { outputs } from "../../contract/Outputs.ts"
 import { type Column, numberCell, printRows, rowFormatFlag } from "../../output/Rows.ts"
 
 export const erasuresCommand = Command.make(
@@ -11,7 +12,10 @@ export const erasuresCommand = Command.make(
   Effect.fnUntraced(function*({ format, from }) {
     const destination = yield* fromDestination(from)
     const { erasures } = yield* Destination.maintenance(destination)
-    yield* printRows(columns, Stream.fromEffect(erasures), format, { empty: "Nothing was erased." })
+    yield* printRows(columns, Stream.fromEffect(erasures), format, {
+      empty: "Nothing was erased.",
+      output: outputs.erasures
+    })
   }, Effect.scoped)
 ).pipe(
   Command.withDescription("List who erased when, and how many texts; without personal data"),

@@ -11,6 +11,7 @@ import {
 } from "@payments/program"
 import { Effect, Stream } from "effect"
 import { Command } from "effect/cli"
+import { outputs } from "../../contract/Outputs.ts"
 import { leftAfter, logLeft } from "../../output/LeftAfterRedaction.ts"
 import { printJson, resultFormatFlag } from "../../output/ResultOutput.ts"
 import { type Column, columnsOfCells, numberCell, printRows } from "../../output/Rows.ts"
@@ -36,7 +37,7 @@ export const rewriteCommand = Command.make(
     if (dryRun) {
       yield* Destination.requireMigrated(destination, maintenance)
       const preview = yield* previewRewrite(maintenance, rule)
-      if (format === "json") return yield* printJson({ dryRun, ...preview })
+      if (format === "json") return yield* printJson(outputs.rewrite, { dryRun, ...preview })
       if (preview.same) return yield* logWrapped(sameText)
       if (preview.fields.length > 0) {
         yield* printRows(columns, Stream.make(preview.fields), "table", { empty: "" })
@@ -63,12 +64,12 @@ export const rewriteCommand = Command.make(
       rewrite(maintenance, { rule, onProgress: progress.onProgress, publish })
     )
     if (rewritten === undefined) {
-      return yield* format === "json" ? printJson({ dryRun, same: true }) : logWrapped(sameText)
+      return yield* format === "json" ? printJson(outputs.rewrite, { dryRun, same: true }) : logWrapped(sameText)
     }
     const { changes, from, quarantined, records, to: name, words: [before, after] } = rewritten
     const left = yield* leftAfter(destination, maintenance)
     if (format === "json") {
-      return yield* printJson({ dryRun, same: false, from, to: name, rows: records, changes, quarantined, ...left })
+      return yield* printJson(outputs.rewrite, { dryRun, same: false, from, to: name, rows: records, changes, quarantined, ...left })
     }
     yield* printRows(
       columnsOfCells([{ name: "rows" }, { name: "changes" }, { name: "quarantined" }]),
