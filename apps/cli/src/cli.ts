@@ -61,7 +61,12 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) => [
     const { completionsCommand } = await import("./commands/completions.ts")
     const load = (words: ReadonlyArray<string>): Promise<Command.Command.Any> =>
       payments({ api, config, http, version }, words)
-    return completionsCommand(load, [GlobalFlag.Help, GlobalFlag.Version, ...globalFlags].map(({ flag }) => flag))
+    return completionsCommand(load, flagsOfAll)
+  }),
+  entry("commands", "MORE", async () => {
+    const { commandsCommand } = await import("./commands/commands.ts")
+    const load = (): Promise<Command.Command.Any> => payments({ api, config, http, version }, [])
+    return commandsCommand(load, flagsOfAll, version)
   }),
   entry("mcp", "MORE", async () => (await import("./commands/mcp.ts")).mcpCommand(api, version)),
   entry("sandbox", "MORE", async () => (await import("./commands/sandbox.ts")).sandboxCommand),
@@ -76,6 +81,9 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) => [
 
 /** The flags that every command accepts. Each takes a value, and its id is its name. */
 const globalFlags = [SourceFlag, ConfigFlag, LogLevelFlag] as const
+
+/** Those, and the flags of the library. */
+const flagsOfAll = [GlobalFlag.Help, GlobalFlag.Version, ...globalFlags].map(({ flag }) => flag)
 
 /** Returns the first word of the arguments that is neither a flag nor the value of a global flag. */
 const firstOperand = (args: ReadonlyArray<string>): string | undefined =>

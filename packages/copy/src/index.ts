@@ -26,7 +26,7 @@ export {
   type TotalDifference,
   totalDifferences
 } from "./ask/Diff.ts"
-export { type Excerpt, excerptTables, queryExcerpt } from "./ask/Excerpt.ts"
+export { type Excerpt, excerptTables, queryExcerpt, queryExcerptAt } from "./ask/Excerpt.ts"
 export {
   type Comparison,
   findInApi,

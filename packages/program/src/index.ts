@@ -6,6 +6,7 @@ export { ExitCode, lowestExitCode } from "./outcome/ExitCode.ts"
 export {
   checkAll,
   CommandExit,
+  exitCodes,
   factsOf,
   type Next,
   nextMembers,

@@ -1,12 +1,21 @@
 /** The tools that read the service: `list`, and `find` in the service or the copy. */
-import { findInApi, findInCopy, type Found, searchedFields } from "@payments/copy"
+import {
+  findInApi,
+  findInCopy,
+  findInCopyAt,
+  type Found,
+  type NamedPoint,
+  type ReachedPoint,
+  searchedFields
+} from "@payments/copy"
 import { type ListOperation, Lists, PaymentsApi } from "@payments/core"
 import { Effect, Schema, Stream } from "effect"
+import { optionalPointIn, pointProblems, pointWords } from "../listing/PointFlag.ts"
 import type { Answer } from "./Answer.ts"
 import { type Continuation, makeContinuations } from "./Continuations.ts"
-import { copyStateOf } from "./CopyAge.ts"
+import { copyStateAt, copyStateOf } from "./CopyAge.ts"
 import { fitting, type Json } from "./Json.ts"
-import { define, Refused, requireDestination, type Sources, type Tool, wholeNumber } from "./Tool.ts"
+import { define, Refused, requireDestination, type Sources, type Tool, type ToolError, wholeNumber } from "./Tool.ts"
 import type { Visibility } from "./Visibility.ts"
 
 export const apiTools = (sources: Sources): ReadonlyArray<Tool> => [listTool(sources), findTool(sources)]
@@ -114,6 +123,21 @@ const startOf = Effect.fnUntraced(function*(
 
 const mostMatches = 100
 
+/** Searches the copy as it is, or as it was at a point. A copy without lists has no point. */
+const searchedCopy = Effect.fnUntraced(function*(
+  sources: Sources,
+  search: Parameters<typeof findInCopy>[1],
+  point: NamedPoint | undefined
+): Effect.fn.Return<
+  { readonly found: ReadonlyArray<Found>; readonly reached: ReachedPoint | undefined },
+  ToolError
+> {
+  const destination = yield* requireDestination(sources)
+  if (point === undefined) return { found: yield* findInCopy(destination, search), reached: undefined }
+  const { found, point: reached } = yield* Effect.catchTags(findInCopyAt(destination, search, point), pointProblems)
+  return { found, reached }
+})
+
 const findTool = (sources: Sources): Tool => {
   const { api, destination, visibility } = sources
   return define(
@@ -134,14 +158,24 @@ const findTool = (sources: Sources): Tool => {
           description: "default: the copy if the server has one"
         })
       ),
+      at: Schema.optionalKey(
+        Schema.String.annotate({ description: `in the copy: search the rows as they were then: ${pointWords}` })
+      ),
       limit: wholeNumber(1, mostMatches, "matches of each list; default 20")
     }),
-    Effect.fnUntraced(function*({ limit = 20, text, where = destination === undefined ? "api" : "copy" }) {
-      const found: ReadonlyArray<Found> = where === "copy"
-        ? yield* findInCopy(yield* requireDestination(sources), { text, limit, includes: visibility.includes })
-        : yield* Stream.runCollect(findInApi(text, limit, visibility.includes)).pipe(
-          Effect.provideService(PaymentsApi, PaymentsApi.of(yield* api))
-        )
+    Effect.fnUntraced(function*({ at, limit = 20, text, where = destination === undefined ? "api" : "copy" }) {
+      const point = yield* optionalPointIn(at, "at")
+      if (point !== undefined && where === "api") {
+        return yield* new Refused({ problem: "at: only the copy has a history. Search it with where: copy." })
+      }
+      const { found, reached } = where === "copy"
+        ? yield* searchedCopy(sources, { text, limit, includes: visibility.includes }, point)
+        : {
+          found: yield* Stream.runCollect(findInApi(text, limit, visibility.includes)).pipe(
+            Effect.provideService(PaymentsApi, PaymentsApi.of(yield* api))
+          ),
+          reached: undefined
+        }
       const rows = found.flatMap(({ list, matches }) =>
         matches.map(({ fields, id, isMissing, raw }): Json => ({
           list: list.label,
@@ -152,7 +186,9 @@ const findTool = (sources: Sources): Tool => {
         }))
       )
       const data = fitting(rows)
-      const copy = where === "copy"
+      const copy = reached !== undefined
+        ? yield* copyStateAt(reached)
+        : where === "copy"
         ? yield* copyStateOf(sources, Lists.all)
         : { ageSeconds: 0, isWhole: true, hasHeldBack: false, notes: [] }
       const isSearched = found.every((list) => list.complete)
@@ -163,7 +199,7 @@ const findTool = (sources: Sources): Tool => {
       const isLimited = found.some((list) => !list.complete && list.error === undefined)
       const isMoreAllowed = isLimited && limit < mostMatches
       const nextSearch = isMoreAllowed || failed.length > 0
-        ? { tool: "find", arguments: { text, where, limit: isMoreAllowed ? mostMatches : limit } }
+        ? { tool: "find", arguments: { text, where, ...(at === undefined ? {} : { at }), limit: isMoreAllowed ? mostMatches : limit } }
         : null
       return {
         data,

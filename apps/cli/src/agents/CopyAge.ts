@@ -1,7 +1,8 @@
 /** How old and how whole a copy is. */
-import { ageOf, Destination, freshnessOf, heldBackText } from "@payments/copy"
+import { ageOf, Destination, freshnessOf, heldBackText, type ReachedPoint } from "@payments/copy"
 import type { Lists } from "@payments/core"
 import { DateTime, Duration, Effect } from "effect"
+import { pointNotes } from "../listing/PointFlag.ts"
 import { requireDestination, type Sources } from "./Tool.ts"
 
 /** What every answer from the copy says about the copy. */
@@ -42,6 +43,20 @@ export const copyStateOf = (sources: Sources, lists: ReadonlyArray<Lists.AnyList
       ]
     } satisfies CopyState
   }))
+
+/** What the copy knew at an earlier point. The age is that of the list that was read longest ago by then. */
+export const copyStateAt = Effect.fnUntraced(function*(point: ReachedPoint) {
+  const now = DateTime.toEpochMillis(yield* DateTime.now)
+  const ages = point.lists.map(({ readAt }) =>
+    readAt === undefined ? null : Math.round((now - Date.parse(readAt)) / 1000)
+  )
+  return {
+    ageSeconds: ages.reduce((oldest, age) => oldest === null || age === null ? null : Math.max(oldest, age), 0),
+    isWhole: point.incompleteLists.length === 0 && point.lists.every(({ readAt }) => readAt !== undefined),
+    hasHeldBack: false,
+    notes: pointNotes(point)
+  } satisfies CopyState
+})
 
 export const ageSecondsOf = (list: Parameters<typeof ageOf>[0], now: DateTime.DateTime): number | null => {
   const age = ageOf(list, now)

@@ -4,20 +4,24 @@ import {
   Destination,
   excerptTables,
   freshnessOf,
+  type NamedPoint,
   query,
   QueryError,
   queryExcerpt,
+  queryExcerptAt,
   type QueryResult,
   Questions,
   requirePosition,
+  type ResultAt,
   sqliteDialect
 } from "@payments/copy"
 import { Lists } from "@payments/core"
 import { DateTime, Effect, Schema, type Scope, Stream } from "effect"
 import { listsIn } from "../listing/ListsInStatement.ts"
+import { optionalPointIn, pointProblems, pointWords } from "../listing/PointFlag.ts"
 import type { Answer } from "./Answer.ts"
 import { ListLabel } from "./ApiTools.ts"
-import { ageSecondsOf, copyStateOf } from "./CopyAge.ts"
+import { ageSecondsOf, copyStateAt, copyStateOf } from "./CopyAge.ts"
 import { cellValue, fitting, type Json } from "./Json.ts"
 import { explained, leftOutColumns, offer } from "./LeftOut.ts"
 import { define, Refused, requireDestination, type Sources, type Tool, type ToolError, wholeNumber } from "./Tool.ts"
@@ -30,7 +34,12 @@ export const copyTools = (sources: Sources): ReadonlyArray<Tool> => [
   statusTool(sources)
 ]
 
+const pointArgument = {
+  at: Schema.optionalKey(Schema.String.annotate({ description: `read the rows as they were then: ${pointWords}` }))
+}
+
 const rowArguments = {
+  ...pointArgument,
   limit: wholeNumber(1, 500, "rows of this answer; default 50"),
   offset: wholeNumber(0, 1_000_000, "rows to skip; give the statement an ORDER BY")
 }
@@ -52,22 +61,40 @@ const queryTool = (sources: Sources): Tool => {
         : `. Left out, because they identify a person: ${hidden.join(", ")}. ${offer}`) +
       (visibility.pseudonyms === undefined ? "" : `. ${pseudonymWords}`),
     Schema.Struct({ sql: Schema.NonEmptyString, ...rowArguments }),
-    ({ limit, offset, sql }) =>
+    ({ at, limit, offset, sql }) =>
       rowsAnswer(
         sources,
-        Effect.flatMap(requireDestination(sources), (destination) => queryExcerpt(destination, sql, visibility)).pipe(
+        Effect.gen(function*() {
+          const point = yield* optionalPointIn(at, "at")
+          return yield* excerptAnswer(yield* requireDestination(sources), { sql }, visibility, point)
+        }).pipe(
           Effect.catchTag("QueryError", ({ problem }) =>
             Effect.fail(new QueryError({ problem: explained(problem, sql, visibility) })))
         ),
         {
           limit,
           offset,
-          next: (more) => ({ tool: "query", arguments: { sql, ...more } }),
+          next: (more) => ({ tool: "query", arguments: { sql, ...withPoint(at), ...more } }),
           lists: listsIn(sql)
         }
       )
   )
 }
+
+const withPoint = (at: string | undefined) => at === undefined ? {} : { at }
+
+/** A result over the rows as they are, or as they were at a point. */
+type Result = QueryResult & Partial<ResultAt>
+
+const excerptAnswer = (
+  destination: Destination.StoredDestination,
+  statement: Questions.Statement | { readonly sql: string },
+  visibility: Sources["visibility"],
+  point: NamedPoint | undefined
+): Effect.Effect<Result, ToolError, Scope.Scope> =>
+  point === undefined
+    ? queryExcerpt(destination, statement, visibility)
+    : Effect.catchTags(queryExcerptAt(destination, statement, visibility, point), pointProblems)
 
 const askTool = (sources: Sources): Tool => {
   const { visibility } = sources
@@ -93,21 +120,25 @@ const askTool = (sources: Sources): Tool => {
       ),
       ...rowArguments
     }),
-    Effect.fnUntraced(function*({ limit, month, offset, question: name }) {
+    Effect.fnUntraced(function*({ at, limit, month, offset, question: name }) {
       const question = questions.find((known) => known.name === name)
       if (question === undefined) return yield* new Refused({ problem: "question: give the name of a question." })
       const destination = yield* requireDestination(sources)
-      const basis = yield* Questions.basisOf(destination, question, sources.finalStates?.[question.list.label])
+      const point = yield* optionalPointIn(at, "at")
+      const finalStates = sources.finalStates?.[question.list.label]
+      const basis = point === undefined
+        ? yield* Questions.basisOf(destination, question, finalStates)
+        : yield* Effect.catchTags(Questions.basisAt(destination, question, point, finalStates), pointProblems)
       return yield* rowsAnswer(
         sources,
-        answerIn(sources, destination, question, { month, basis }),
+        answerIn(sources, destination, { question, given: { month, basis }, point }),
         {
           limit,
           offset,
           notes: Questions.basisNotes(question, basis),
           next: (more) => ({
             tool: "ask",
-            arguments: { question: name, ...(month === undefined ? {} : { month }), ...more }
+            arguments: { question: name, ...(month === undefined ? {} : { month }), ...withPoint(at), ...more }
           }),
           lists: [question.list]
         }
@@ -120,13 +151,20 @@ const askTool = (sources: Sources): Tool => {
 const answerIn = (
   { visibility }: Sources,
   destination: Destination.StoredDestination,
-  question: Questions.Question,
-  given: Questions.QuestionParameters
-) =>
-  visibility.pseudonyms === undefined
+  { given, point, question }: {
+    readonly question: Questions.Question
+    readonly given: Questions.QuestionParameters
+    readonly point: NamedPoint | undefined
+  }
+): Effect.Effect<Result, ToolError, Scope.Scope> =>
+  visibility.pseudonyms !== undefined
+    ? Effect.flatMap(
+      Questions.statementOf(sqliteDialect, question, given),
+      (statement) => excerptAnswer(destination, statement, visibility, point)
+    )
+    : point === undefined
     ? Questions.answer(destination, question, given)
-    : Effect.flatMap(Questions.statementOf(sqliteDialect, question, given), ({ parameters, sql }) =>
-      queryExcerpt(destination, sql, visibility, parameters))
+    : Effect.catchTags(Questions.answerAt(destination, question, given, point), pointProblems)
 
 const longestQuery = "30 seconds"
 /** Rows after those of the answer are counted up to this number. */
@@ -135,7 +173,7 @@ const mostCounted = 100_000
 /** Reads the rows of a result that fit into an answer, and counts the others. */
 const rowsAnswer = (
   sources: Sources,
-  result: Effect.Effect<QueryResult, ToolError, Scope.Scope>,
+  result: Effect.Effect<Result, ToolError, Scope.Scope>,
   { limit = 50, lists, next, notes = [], offset = 0 }: {
     readonly limit?: number | undefined
     readonly offset?: number | undefined
@@ -146,7 +184,7 @@ const rowsAnswer = (
   }
 ): Effect.Effect<Answer, ToolError> =>
   Effect.scoped(Effect.gen(function*() {
-    const { columns, rows } = yield* result
+    const { columns, point, rows } = yield* result
     const kept: Array<ReadonlyArray<Json>> = []
     let count = 0
     const isWhole = yield* Stream.runForEachWhile(rows, (chunk) =>
@@ -157,7 +195,7 @@ const rowsAnswer = (
     const data = fitting(kept)
     const end = offset + data.length
     const isAtEnd = isWhole && end >= count
-    const copy = yield* copyStateOf(sources, lists)
+    const copy = point === undefined ? yield* copyStateOf(sources, lists) : yield* copyStateAt(point)
     return {
       columns,
       data,

@@ -5,10 +5,11 @@
  */
 import { ProcessStart, startAhead } from "@payments/copy"
 import { Lists } from "@payments/core"
-import { factsOf, logLine } from "@payments/program"
+import { contract, factsOf, logLine } from "@payments/program"
 import { Cause, Context, Effect, Exit, Fiber, Layer, Schema, Semaphore, Stdio } from "effect"
 import { McpSchema, McpServer } from "effect/ai"
-import { answerSchema, type Problem, toErrorResult, toResult } from "./Answer.ts"
+import { outputs } from "../contract/Outputs.ts"
+import { type Problem, toErrorResult, toResult } from "./Answer.ts"
 import { apiTools } from "./ApiTools.ts"
 import { copyTools } from "./CopyTools.ts"
 import { messages, protocols, readerClosed } from "./Messages.ts"
@@ -68,7 +69,7 @@ const descriptionOf = ({ description, name, parameters }: Tool) =>
       // The schema of a tool without parameters has no type.
       { type: "object", ...Schema.toJsonSchemaDocument(parameters, { onExcessProperty: "error" }).schema }
     ),
-    outputSchema: Schema.decodeUnknownSync(McpSchema.ToolOutputJson)(answerSchema),
+    outputSchema: Schema.decodeUnknownSync(McpSchema.ToolOutputJson)(contract.documentSchema(outputs.mcpAnswer)),
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: name === "list" }
   })
 

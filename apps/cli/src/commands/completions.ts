@@ -63,6 +63,6 @@ const candidatesCommand = (
   ).pipe(Command.unlisted)
 
 /** Describes global flags. The library describes only the flags of a command. */
-const descriptorsOf = (flags: ReadonlyArray<Flag.Flag<unknown>>) =>
+export const descriptorsOf = (flags: ReadonlyArray<Flag.Flag<unknown>>) =>
   Completions.fromCommand(Command.make("global", Object.fromEntries(flags.map((flag, index) => [index, flag]))))
     .flags

@@ -147,6 +147,22 @@ export const commands = jsonOutput({
   }
 })
 
+export const mcpError = jsonOutput({
+  name: "mcp-error",
+  version: 1,
+  description: "why a call of a tool of the server for agents failed",
+  commands: ["mcp"],
+  document: {
+    complete: flag,
+    error: Schema.Struct({
+      reason: text,
+      message: text,
+      retryable: nullable(flag),
+      retryAfterMs: nullable(integer)
+    })
+  }
+})
+
 export const mcpAnswer = jsonOutput({
   name: "mcp-answer",
   version: 1,

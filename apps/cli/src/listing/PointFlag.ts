@@ -30,23 +30,29 @@ const parser: SettingParser<NamedPoint> = {
   }
 }
 
-/** Returns the point that a text names. A time that has not come yet is refused. */
-export const pointIn = Effect.fnUntraced(function*(text: string): Effect.fn.Return<NamedPoint, CommandExit> {
+/** Returns the point that a text names. A time that has not come yet is refused. `name` is the flag's or the argument's. */
+export const pointIn = Effect.fnUntraced(function*(
+  text: string,
+  name = "--at"
+): Effect.fn.Return<NamedPoint, CommandExit> {
   const point = parser.parse(text)
-  if (point === undefined) return yield* usage(`Invalid value for --at. Expected: ${parser.expected}`)
+  if (point === undefined) return yield* usage(`Invalid value for ${name}. Expected: ${parser.expected}`)
   if (typeof point === "number") return point
   const now = DateTime.formatIso(yield* DateTime.now)
   if (point.time <= now) return point
   return yield* usage(
     endOfDayMs(text) === undefined
-      ? `--at: ${point.time} is in the future.`
-      : `--at: the day ${text} has not ended yet: it ends at ${point.time}. Name a time, or leave --at out.`
+      ? `${name}: ${point.time} is in the future.`
+      : `${name}: the day ${text} has not ended yet: it ends at ${point.time}. Name a time, or leave ${name} out.`
   )
 })
 
 /** Returns the point of an optional flag. */
-export const optionalPointIn = (text: string | undefined): Effect.Effect<NamedPoint | undefined, CommandExit> =>
-  text === undefined ? Effect.succeed(undefined) : pointIn(text)
+export const optionalPointIn = (
+  text: string | undefined,
+  name = "--at"
+): Effect.Effect<NamedPoint | undefined, CommandExit> =>
+  text === undefined ? Effect.succeed(undefined) : pointIn(text, name)
 
 /** Says why the rows at a point cannot be read. */
 export const pointProblems = {

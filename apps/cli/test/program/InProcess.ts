@@ -5,6 +5,7 @@ import { layerHttpClient } from "@payments/core/node"
 import { chosenConfig, run } from "@payments/program"
 import { ConfigProvider, Effect, Layer, Sink, Stdio, Terminal } from "effect"
 import { payments } from "../../src/cli.ts"
+import { checkRun } from "../contract/CheckedRun.ts"
 
 interface Screen {
   /** Whether stdout and stderr are terminals. */
@@ -64,6 +65,8 @@ export const runInProcess = Effect.fnUntraced(
     const code = yield* run(command, args, { version: "0.0.0", settingsCheck: "doctor" }).pipe(
       Effect.provide(Layer.mergeAll(NodeServices.layer, terminalOf(columns), stdio(screen)))
     )
+    // Every test that prints JSON also proves that it keeps the contract.
+    checkRun(args, { code, ...screen })
     return { code, ...screen }
   }
 )

@@ -13,12 +13,14 @@ import { columnsOf, tableOf } from "../plan/Columns.ts"
 import type { SinkError } from "../port/Sink.ts"
 import { pseudonymOnce } from "../rule/Pseudonym.ts"
 import { beginIn, request, startProcess } from "../sqlite/FileQuery.ts"
+import type { AsOf } from "../statement/AsOf.ts"
 import { mentionsOf } from "../statement/Mentions.ts"
 import type { ExcerptColumn, ExcerptTable } from "../statement/QueryMessages.ts"
 import { QueryError, type QueryResult, statementProblem } from "../statement/Statement.ts"
 import type { Cell } from "../text/Cell.ts"
 import type { Includes } from "./Find.ts"
-import { queryOpened } from "./Query.ts"
+import type { NamedPoint, PointError } from "./PointInTime.ts"
+import { asOfIn, type ResultAt } from "./Query.ts"
 
 const times: ReadonlyArray<ExcerptColumn> = ["first_seen_at", "changed_at", "missing_since"].map((name) => ({
   name,
@@ -66,16 +68,47 @@ export const excerptTables = ({ hasTexts, includes, pseudonyms }: Excerpt): Read
 ]
 
 /** Runs a statement that only reads over an excerpt of a destination that exists. */
-export const queryExcerpt = Effect.fnUntraced(function*(
+export const queryExcerpt = (
   destination: Destination.StoredDestination,
-  sql: string,
+  statement: Statement,
+  excerpt: Excerpt
+): Effect.Effect<QueryResult, SinkError | QueryError, Scope.Scope> =>
+  Effect.andThen(requireStatement(statement), queryFilled(destination, statement, excerpt, undefined))
+
+/** Runs a statement as {@link queryExcerpt} does, over the rows as they were at a point. Fails as `queryAt` does. */
+export const queryExcerptAt = Effect.fnUntraced(function*(
+  destination: Destination.StoredDestination,
+  statement: Statement,
   excerpt: Excerpt,
-  parameters: ReadonlyArray<string> = []
+  named: NamedPoint
+): Effect.fn.Return<ResultAt, SinkError | QueryError | PointError, Scope.Scope> {
+  yield* requireStatement(statement)
+  const { asOf, point } = yield* Effect.scoped(
+    Effect.flatMap(Destination.snapshot(destination), (opened) => asOfIn(opened, statement.sql, named))
+  )
+  return { ...yield* queryFilled(destination, statement, excerpt, asOf), point }
+})
+
+interface Statement {
+  readonly sql: string
+  readonly parameters?: ReadonlyArray<string> | undefined
+}
+
+const requireStatement = ({ sql }: Statement): Effect.Effect<void, QueryError> => {
+  const problem = statementProblem(sql)
+  return problem === undefined ? Effect.void : Effect.fail(new QueryError({ problem }))
+}
+
+const queryFilled = Effect.fnUntraced(function*(
+  destination: Destination.StoredDestination,
+  { parameters = [], sql }: Statement,
+  excerpt: Excerpt,
+  asOf: AsOf | undefined
 ): Effect.fn.Return<QueryResult, SinkError | QueryError, Scope.Scope> {
-  const refusal = statementProblem(sql)
-  if (refusal !== undefined) return yield* new QueryError({ problem: refusal })
   const tables = yield* existing(destination, mentionedIn(sql, excerptTables(excerpt)))
-  const { dialect, shown: location, sqliteFile: file } = Destination.operations(destination)
+  const { dialect, query, shown: location, sqliteFile } = Destination.operations(destination)
+  // The process copies the rows of a file by itself, but only as they are.
+  const file = asOf === undefined ? sqliteFile : undefined
   const child = yield* startProcess
   yield* request(child, location, {
     type: "excerpt",
@@ -89,9 +122,11 @@ export const queryExcerpt = Effect.fnUntraced(function*(
   if (file === undefined) {
     for (const table of tables) {
       yield* Effect.scoped(Effect.gen(function*() {
-        const { rows } = yield* queryOpened(
-          destination,
-          `SELECT ${table.columns.map(dialect.forExcerpt).join(", ")} FROM ${table.table}`
+        // The reader of the tables has opened the destination.
+        const { rows } = yield* query(
+          `SELECT ${table.columns.map(dialect.forExcerpt).join(", ")} FROM ${table.table}`,
+          [],
+          asOf
         )
         yield* Stream.runForEach(
           rows,

@@ -68,6 +68,10 @@ export const withVersion = <Value extends object>(
 /** The first member of an object of the output, as text. */
 export const versionText = ({ version }: JsonOutput): string => `"schemaVersion":${version}`
 
+/** Returns the JSON schema of the object of an output. */
+export const documentSchema = ({ schema }: JsonOutput): object =>
+  Schema.toJsonSchemaDocument(schema).definitions["Document"] ?? {}
+
 /** Returns the JSON schema (draft 2020-12) of each output. Readers must accept members that it does not have. */
 export const jsonSchemas = (
   outputs: ReadonlyArray<JsonOutput>

@@ -150,6 +150,13 @@ const codeRows: { readonly [Code in ExitCode]: { readonly reason: ErrorReason; r
   [ExitCode.interrupted]: { reason: "Interrupted", message: "interrupted" }
 }
 
+/** All exit codes, each with its name and the usual reason of its errors. */
+export const exitCodes = Object.entries(ExitCode).map(([name, code]) => ({
+  code,
+  name,
+  reason: code === ExitCode.done ? null : codeRows[code].reason
+}))
+
 export const interruptedFacts: ErrorFacts = factsOf(new CommandExit({ exitCode: ExitCode.interrupted, problem: "" }))
 
 /** Returns the error with the command that continues. */

@@ -54,7 +54,14 @@ const schemaOf = (schema: object): Resolved => {
 const alternatives = ({ definitions, node }: Resolved): ReadonlyMap<string, Resolved> => {
   const reference = node["$ref"]
   if (typeof reference === "string") {
-    return alternatives({ definitions, node: definitions[reference.replace("#/$defs/", "")] ?? {} })
+    const name = reference.replace("#/$defs/", "")
+    // The document and the row of an output are both objects.
+    return new Map(
+      Array.from(
+        alternatives({ definitions, node: definitions[name] ?? {} }),
+        ([type, inner]) => [`${type} (${name})`, inner]
+      )
+    )
   }
   const choices = node["anyOf"] ?? node["oneOf"]
   if (Array.isArray(choices)) {
