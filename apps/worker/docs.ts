@@ -1,7 +1,12 @@
-/** Writes the table of metrics in `docs/metrics.md`. `npm run docs` runs it, and a test compares the page with the registry. */
-import { MetricDefinitions } from "@payments/program"
+/**
+ * Writes the table of metrics in `docs/metrics.md`, and the schemas of the JSON outputs. `npm run docs` runs it, and tests compare
+ * the files with the registries.
+ */
+import { contract, MetricDefinitions } from "@payments/program"
+import { writeSchemas } from "@payments/testkit/contract/SchemaFiles"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { all } from "./src/contract/Outputs.ts"
 
 /** The page that contains the table. */
 export const pageFile = join(import.meta.dirname, "../../docs/metrics.md")
@@ -31,4 +36,7 @@ const table = [
   ...Object.entries(MetricDefinitions.definitions).map(([name, definition]) => row(name, definition))
 ].join("\n")
 
-if (import.meta.main) writeFileSync(pageFile, withMetrics(readFileSync(pageFile, "utf8")))
+if (import.meta.main) {
+  writeFileSync(pageFile, withMetrics(readFileSync(pageFile, "utf8")))
+  writeSchemas(contract.jsonSchemas(all))
+}

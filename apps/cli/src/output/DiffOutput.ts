@@ -213,8 +213,7 @@ const json = (toOutput: (text: string) => string): DiffFormatter => {
     return `\n],"records":[`
   }
   return {
-    head: (a, b) =>
-      `{${contract.versionText(outputs.diff)},"a":${toOutput(jsonOf(sideMembers(a)))},"b":${toOutput(jsonOf(sideMembers(b)))},"totals":[`,
+    head: (a, b) => `{"a":${toOutput(jsonOf(sideMembers(a)))},"b":${toOutput(jsonOf(sideMembers(b)))},"totals":[`,
     totals: (rows) => items(rows.map(totalMembers)),
     records: (rows) => `${startRecords()}${items(rows.flatMap(recordMembers))}`,
     end: (lists, isComplete) => {
@@ -222,7 +221,7 @@ const json = (toOutput: (text: string) => string): DiffFormatter => {
       isFirst = true
       // Whether an unfinished comparison found no difference says nothing.
       const equal = isComplete ? `,"equal":${lists.every(isEqual)}` : ""
-      return `${start}\n],"lists":[${items(lists.map(listMembers))}\n]${equal},"complete":${isComplete}}\n`
+      return `${start}\n],"lists":[${items(lists.map(listMembers))}\n]${equal},"complete":${isComplete},${contract.versionText(outputs.diff)}}\n`
     }
   }
 }

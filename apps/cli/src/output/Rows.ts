@@ -101,13 +101,12 @@ const ndjsonWriter = <Row>(shape: Shape<Row>, look: Look): Effect.Effect<RowWrit
 const jsonWriter = <Row>(shape: Shape<Row>, look: Look): Effect.Effect<RowWriter<Row>> => {
   const isArray = shape.document !== "items"
   const json = versioned(isArray ? shape.output : undefined, jsonOf(shape, look))
-  const version = shape.output === undefined ? "" : `${contract.versionText(shape.output)},`
   let hasHead = false
   let hasRows = false
   const head = () => {
     if (hasHead) return ""
     hasHead = true
-    return isArray ? "[" : `{${version}"items":[`
+    return isArray ? "[" : `{"items":[`
   }
   return Effect.succeed({
     rows: (rows) => {
@@ -118,19 +117,22 @@ const jsonWriter = <Row>(shape: Shape<Row>, look: Look): Effect.Effect<RowWriter
     },
     end: (members = "") => {
       const start = `${head()}${isArray || hasRows ? "\n" : ""}]`
-      return isArray ? `${start}\n` : `${start}${members === "" ? "" : `,${shownAs(look)(members)}`}}\n`
+      if (isArray) return `${start}\n`
+      const version = shape.output === undefined ? [] : [contract.versionText(shape.output)]
+      const others = [...members === "" ? [] : [shownAs(look)(members)], ...version]
+      return `${[start, ...others].join(",")}}\n`
     },
     omittedColumns: none
   })
 }
 
-/** Returns a function that formats a row with the version of its output as the first member. */
+/** Returns a function that formats a row with the version of its output as the last member. */
 const versioned = <Row>(output: contract.JsonOutput | undefined, json: (row: Row) => string): (row: Row) => string => {
   if (output === undefined) return json
-  const start = `{${contract.versionText(output)}`
+  const end = `${contract.versionText(output)}}`
   return (row) => {
     const text = json(row)
-    return `${start}${text === "{}" ? "" : ","}${text.slice(1)}`
+    return `${text.slice(0, -1)}${text === "{}" ? "" : ","}${end}`
   }
 }
 

@@ -37,7 +37,7 @@ const valuesIn = (args: ReadonlyArray<string>, { code, out }: Run): ReadonlyArra
   if (own.length === 0 || out === "" || (format !== "json" && format !== "ndjson")) return []
   const hasForeign = outputsOf(args).some(({ hasForeignLines }) => hasForeignLines)
   // An export to stdout has lines also with `--format json`, which says how its summary looks.
-  const isLines = format === "ndjson" || (hasForeign && !out.startsWith("[") && !out.startsWith("{\"schemaVersion\""))
+  const isLines = format === "ndjson" || (hasForeign && !out.startsWith("[") && !/"schemaVersion":\d+\}\n$/.test(out))
   let values: ReadonlyArray<unknown>
   try {
     values = isLines ? out.trimEnd().split("\n").map((line) => JSON.parse(line) as unknown) : [JSON.parse(out)]
@@ -54,7 +54,7 @@ const valuesIn = (args: ReadonlyArray<string>, { code, out }: Run): ReadonlyArra
 const hasVersion = (json: unknown): boolean =>
   Array.isArray(json)
     ? hasVersion(json[0])
-    : typeof json === "object" && json !== null && Object.keys(json)[0] === "schemaVersion"
+    : typeof json === "object" && json !== null && Object.keys(json).at(-1) === "schemaVersion"
 
 const formatOf = (args: ReadonlyArray<string>): string | undefined =>
   args.flatMap((word, index) => /^--format=(.*)$/.exec(word)?.[1] ?? (args[index - 1] === "--format" ? [word] : []))[0]

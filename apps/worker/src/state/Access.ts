@@ -10,10 +10,12 @@
  * the status and one boolean.
  */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import { contract } from "@payments/program"
 import { Effect, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { createHash, timingSafeEqual } from "node:crypto"
 import { IncomingMessage } from "node:http"
+import { outputs } from "../contract/Outputs.ts"
 
 /** Who may read more than whether the worker is well. */
 export interface Access {
@@ -94,7 +96,10 @@ export const guard = (access: Access) => {
       const [, check] = /^\/health\/([a-z]+)(?:\?|$)/.exec(request.url) ?? []
       if (check !== undefined) {
         const { status } = yield* answer
-        return HttpServerResponse.jsonUnsafe({ [check]: status === 200 }, { status, headers })
+        return HttpServerResponse.jsonUnsafe(
+          contract.withVersion(outputs.health, { [check]: status === 200 }),
+          { status, headers }
+        )
       }
       return HttpServerResponse.text(`${refusal.problem}\n`, {
         status: refusal.status,

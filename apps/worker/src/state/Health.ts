@@ -4,8 +4,10 @@
  * about the sources of this runner; `/health/fleet` is about all sources.
  */
 import { heldBackText } from "@payments/copy"
+import { contract } from "@payments/program"
 import { Effect } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
+import { outputs } from "../contract/Outputs.ts"
 import { Status } from "./Status.ts"
 import { isWithoutRunner, type ListSnapshot, type Snapshot, type SourceSnapshot } from "./StatusSnapshot.ts"
 
@@ -58,7 +60,7 @@ export const routes = HttpRouter.use((router) =>
     const status = yield* Status
     /** Adds a check. Its answer begins with whether all is well. At the start, the sources are not known yet. */
     const add = (
-      name: string,
+      name: "ready" | "fresh" | "fleet",
       snapshots: Effect.Effect<Snapshot>,
       check: (snapshot: Snapshot) => readonly [isWell: boolean, facts: object]
     ) =>
@@ -68,10 +70,13 @@ export const routes = HttpRouter.use((router) =>
         Effect.map(snapshots, (snapshot) => {
           const [isWell, facts] = check(snapshot)
           const all = isWell && snapshot.sources.length > 0
-          return HttpServerResponse.jsonUnsafe({ [name]: all, ...facts }, { status: all ? 200 : 503 })
+          return HttpServerResponse.jsonUnsafe(
+            contract.withVersion(outputs[name], { [name]: all, ...facts }),
+            { status: all ? 200 : 503 }
+          )
         })
       )
-    yield* router.add("GET", "/health/live", HttpServerResponse.jsonUnsafe({ live: true }))
+    yield* router.add("GET", "/health/live", HttpServerResponse.jsonUnsafe(contract.withVersion(outputs.health, { live: true })))
     yield* add("ready", status.current, (snapshot) => [snapshot.sources.every(isReady(snapshot)), snapshot])
     yield* add("fresh", status.current, (snapshot) => {
       const stale = staleLists(snapshot)

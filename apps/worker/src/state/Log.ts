@@ -13,8 +13,9 @@ import {
   type SinkError
 } from "@payments/copy"
 import { Lists, type PaymentsApi, type PaymentsConfigError, type PaymentsError } from "@payments/core"
-import { outcomeExitCode } from "@payments/program"
+import { contract, outcomeExitCode } from "@payments/program"
 import { Context, Duration, Effect, type Fiber, Logger, Option, Result, Tracer } from "effect"
+import { outputs } from "../contract/Outputs.ts"
 
 export type LogFormat = "json" | "text"
 
@@ -25,7 +26,7 @@ export const layer = (format: LogFormat, isTraced: boolean) => {
     const traceId = isTraced ? traceIdOf(options.fiber) : undefined
     const head = { timestamp, level, message }
     // The first spread fixes the order of the members, the second their values.
-    return JSON.stringify({ ...head, ...annotations, traceId, cause, ...head })
+    return JSON.stringify(contract.withVersion(outputs.log, { ...head, ...annotations, traceId, cause, ...head }))
   })
   const text = Logger.map(Logger.formatStructured, ({ annotations, cause, level, message, timestamp }) => {
     const details = Object.entries(annotations).map(([name, value]) => `${name}=${detail(value)}`)

@@ -1,9 +1,11 @@
 /** Starts the built worker in a process, as a service manager does. */
 import { assert } from "@effect/vitest"
+import { mismatchOf } from "@payments/testkit/contract/CheckedOutput"
 import { spawn } from "@payments/testkit/TestProcess"
 import { Effect } from "effect"
 import { once } from "node:events"
 import { join } from "node:path"
+import { outputs } from "../../src/contract/Outputs.ts"
 import type { Snapshot } from "../../src/state/StatusSnapshot.ts"
 
 /** The built program. */
@@ -21,7 +23,7 @@ export interface LogLine {
 /** Parses the worker's log. */
 export const logOf = (text: string): ReadonlyArray<LogLine> =>
   text.split("\n").filter((line) => line !== "").map((line) => {
-    const { level, message, timestamp, ...annotations } = JSON.parse(line)
+    const { level, message, schemaVersion: _version, timestamp, ...annotations } = keptBy(JSON.parse(line), outputs.log)
     return { level, message, timestamp, annotations }
   })
 
@@ -57,7 +59,7 @@ export const startWorker = Effect.fnUntraced(function*(
   const readiness = Effect.promise(() =>
     fetch(`http://${host === "::1" ? "[::1]" : "127.0.0.1"}:${String(port)}/health/ready`).then(async (response) => ({
       status: response.status,
-      body: await response.json() as Readiness // the worker's documented format
+      body: keptBy(await response.json() as Readiness, outputs.ready) // the worker's documented format
     }))
   )
   return {
@@ -86,6 +88,12 @@ export const startWorker = Effect.fnUntraced(function*(
       })
   }
 })
+
+/** Returns JSON of the worker that has the members of its schema and no other. Fails for any other. */
+export const keptBy = <Body>(body: Body, output: typeof outputs.ready): Body => {
+  assert.isUndefined(mismatchOf(body, [output]))
+  return body
+}
 
 /** Returns the status of the response, or 0 if the connection fails. */
 const statusOf = (url: string) => Effect.promise(() => fetch(url).then(({ status }) => status, () => 0))

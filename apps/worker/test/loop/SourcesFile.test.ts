@@ -6,7 +6,8 @@ import { runProgram, sandboxEnv, temporaryFolder } from "@payments/testkit/progr
 import { Effect } from "effect"
 import { readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { binary, startWorker } from "./RunningWorker.ts"
+import { outputs } from "../../src/contract/Outputs.ts"
+import { binary, keptBy, startWorker } from "./RunningWorker.ts"
 
 /** Writes a sources file. Each source is a name and further lines. */
 const writeSources = (
@@ -153,6 +154,7 @@ describe("payments-worker run --config", () => {
       const body = yield* Effect.promise(() =>
         fetch(`http://127.0.0.1:${worker.port}/health/fresh`).then((response) => response.json())
       )
+      keptBy(body, outputs.fresh)
       const { stale } = body as { readonly stale: ReadonlyArray<Readonly<Record<string, unknown>>> } // documented
       assert.deepStrictEqual(
         stale.map(({ list, maxAgeSeconds, source, why }) => [source, list, maxAgeSeconds, why]),

@@ -84,7 +84,7 @@ describe("the built worker", () => {
         runProgram(process.execPath, [binary, ...args, "--config", "payments.toml"], { env, cwd })
       const warning = "PAYMENTS_BASE_URL: ignored, because the sources come from"
       const [json = ""] = (yield* runWorker("run", "--once")).stdout.split("\n")
-      assert.deepStrictEqual(Object.keys(JSON.parse(json)), ["timestamp", "level", "message"])
+      assert.deepStrictEqual(Object.keys(JSON.parse(json)), ["timestamp", "level", "message", "schemaVersion"])
       assert.include(json, warning)
       const [text = ""] = (yield* runWorker("run", "--once", "--log-format", "text")).stdout.split("\n")
       assert.match(text, /^\S+Z WARN {2}PAYMENTS_BASE_URL: ignored/)

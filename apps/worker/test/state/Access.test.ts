@@ -117,7 +117,7 @@ describe("a worker over HTTP", () => {
       for (const check of ["live", "ready", "fresh"]) {
         const { body, status } = yield* get(port, `/health/${check}?a=b`, { host: "10.1.2.3:9464" })
         assert.include([200, 503], status)
-        assert.deepStrictEqual(JSON.parse(body), { [check]: status === 200 })
+        assert.deepStrictEqual(JSON.parse(body), { [check]: status === 200, schemaVersion: 1 })
       }
       const quiet = yield* startWorker([...to, "--on-locked", "wait"], env)
       assert.notInclude(quiet.out(), "other machines")
@@ -146,7 +146,7 @@ describe("a worker over HTTP", () => {
         assert.strictEqual(accepted.status, path === "/assets/x" ? 404 : 200)
       }
       const { body, status } = yield* get(port, "/health/ready", { host: "localhost" })
-      assert.deepStrictEqual(JSON.parse(body), { ready: status === 200 })
+      assert.deepStrictEqual(JSON.parse(body), { ready: status === 200, schemaVersion: 1 })
       const named = yield* get(port, "/health/ready", { host: "localhost", authorization: bearer(token) })
       assert.include(named.body, "named.db")
       assert.notInclude(out(), token)

@@ -2,8 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { pageOf, scriptedServer } from "@payments/testkit/ScriptedServer"
 import { Effect } from "effect"
+import { outputs } from "../../src/contract/Outputs.ts"
 import { initialState, listFrom } from "../../src/state/Status.ts"
-import { isUpToDate, type Readiness, startWorker } from "../loop/RunningWorker.ts"
+import { isUpToDate, keptBy, type Readiness, startWorker } from "../loop/RunningWorker.ts"
 import { makeSource } from "../loop/TestSources.ts"
 
 const records = Array.from({ length: 20 }, (_, index) => `{"id":"r${index}"}`)
@@ -31,7 +32,7 @@ const upToDateWorker = Effect.gen(function*() {
     })
   const freshness = Effect.promise(async () => {
     const response = await fetch(`http://127.0.0.1:${running.port}/health/fresh`)
-    const body = await response.json() as {
+    const body = keptBy(await response.json(), outputs.fresh) as {
       readonly fresh: boolean
       readonly heldBack: ReadonlyArray<{ readonly list: string; readonly rows: number; readonly why: string }>
     } // documented

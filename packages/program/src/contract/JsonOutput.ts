@@ -1,7 +1,8 @@
 /**
- * The JSON that the programs print for other programs. Each output has a version, which its first member
+ * The JSON that the programs print for other programs. Each output has a version, which its last member
  * `schemaVersion` says: that of the object, or of each row if the output is an array or lines. The version is raised if
- * a member is removed, may be absent, or gets another type. A new member does not raise it.
+ * a member is removed, may be absent, or gets another type. A new member does not raise it. It comes after the others,
+ * because scripts compare the beginnings of lines.
  */
 import { Schema } from "effect"
 
@@ -47,7 +48,7 @@ export const jsonOutput = (
 const versioned = (version: number, members: Members): Schema.Top => {
   const open = members[otherMembers]
   const { [otherMembers]: _others, ...known } = members
-  const own = Schema.Struct({ schemaVersion: Schema.Literal(version), ...known })
+  const own = Schema.Struct({ ...known, schemaVersion: Schema.Literal(version) })
   return open === undefined ? own : Schema.StructWithRest(own, [Schema.Record(Schema.String, open)])
 }
 
@@ -59,13 +60,13 @@ const rowParts = (row: Schema.Top, isArray: boolean): ReadonlyArray<Schema.Top> 
   return isArray ? [Schema.Array(named), named] : [named]
 }
 
-/** Returns the object with its version as the first member. */
+/** Returns the object with its version as the last member. */
 export const withVersion = <Value extends object>(
   { version }: JsonOutput,
   value: Value
-): Value & { readonly schemaVersion: number } => ({ schemaVersion: version, ...value })
+): Value & { readonly schemaVersion: number } => ({ ...value, schemaVersion: version })
 
-/** The first member of an object of the output, as text. */
+/** The last member of an object of the output, as text. */
 export const versionText = ({ version }: JsonOutput): string => `"schemaVersion":${version}`
 
 /** Returns the JSON schema of the object of an output. */
