@@ -3,7 +3,7 @@
  * the files with the registries.
  */
 import { contract, MetricDefinitions } from "@payments/program"
-import { writeSchemas } from "@payments/testkit/contract/SchemaFiles"
+import { writeOutputs } from "@payments/testkit/contract/SchemaFiles"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { all } from "./src/contract/Outputs.ts"
@@ -38,5 +38,5 @@ const table = [
 
 if (import.meta.main) {
   writeFileSync(pageFile, withMetrics(readFileSync(pageFile, "utf8")))
-  writeSchemas(contract.jsonSchemas(all))
+  writeOutputs("payments-worker", all, contract.jsonSchemas(all))
 }

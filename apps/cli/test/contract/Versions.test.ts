@@ -2,8 +2,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { contract } from "@payments/program"
 import { breakingChanges, refusalOf, versionOf } from "@payments/testkit/contract/SchemaChanges"
-import { refusals, staleSchemas } from "@payments/testkit/contract/SchemaFiles"
+import { outputsPage, refusals, staleSchemas, withOutputs } from "@payments/testkit/contract/SchemaFiles"
 import { Schema } from "effect"
+import { readFileSync } from "node:fs"
 import { all } from "../../src/contract/Outputs.ts"
 
 const { integer, jsonOutput, nullable, optional, text } = contract
@@ -59,6 +60,8 @@ describe("a schema of an output", () => {
   it("is the committed one: run npm run docs", () => {
     assert.deepStrictEqual(refusals(schemas), [])
     assert.deepStrictEqual(staleSchemas(schemas), [])
+  const page = readFileSync(outputsPage, "utf8")
+  assert.strictEqual(page, withOutputs(page, "payments", all))
   })
 
   it("may not lose a member, or make it optional, without a new version", () => {

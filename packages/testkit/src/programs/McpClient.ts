@@ -15,7 +15,8 @@ const Answer = Schema.Struct({
   next: Schema.NullOr(Schema.Struct({ tool: Schema.String, arguments: Schema.Record(Schema.String, Schema.Unknown) })),
   notes: Schema.Array(Schema.String),
   columns: Schema.optionalKey(Schema.Array(Schema.String)),
-  data: Schema.Array(Schema.Unknown)
+  data: Schema.Array(Schema.Unknown),
+  schemaVersion: Schema.Literal(1)
 })
 /** {@inheritDoc Answer} */
 export type Answer = typeof Answer.Type
