@@ -280,7 +280,8 @@ describe("payments prune", () => {
         scans: null,
         // The third missing row has the highest number.
         rows: { removed: 2, heldBack: [] },
-        snapshots: { removedFiles: 1 }
+        snapshots: { removedFiles: 1 },
+        schemaVersion: 1
       })
       const files = readdirSync(to.slice("file:".length).split("?")[0] ?? "").filter((file) => file.endsWith(".csv"))
       assert.lengthOf(files, 1)

@@ -127,7 +127,8 @@ describe.concurrent("payments erase", () => {
             { list: "payout-requests", records: 1 },
             { list: "payin-sources", records: 1 },
             { list: "invoices", records: 1 }
-          ]
+          ],
+          schemaVersion: 1
         }])
         assert.include(yield* content, "number-canary")
 

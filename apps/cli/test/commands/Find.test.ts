@@ -40,11 +40,12 @@ describe("payments find", () => {
           { list: "payout-requests", complete: true, count: 2 },
           { list: "payin-sources", complete: true, count: 1 },
           { list: "invoices", complete: true, count: 1 }
-        ]
+        ],
+        schemaVersion: 1
       })
       for (const text of bothFields) assert.include(json.out, `"record":${text}}`)
       const { out } = yield* runInProcess(api, ["find", "cus_1"])
-      assert.deepStrictEqual(out.split("\n").map((line) => /"record":(.*)\}$/.exec(line)?.[1]), [
+      assert.deepStrictEqual(out.split("\n").map((line) => /"record":(.*),"schemaVersion":1\}$/.exec(line)?.[1]), [
         ...bothFields,
         ...data.payinSources,
         ...data.invoices,

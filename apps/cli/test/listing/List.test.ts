@@ -82,7 +82,7 @@ describe("payments <list> list", () => {
         all.items.slice(10, 20).map(({ id }) => id)
       )
       const none = yield* read("--reference", "nothing has this")
-      assert.deepStrictEqual(none, { items: [], cursor: null, count: 0, complete: true })
+      assert.deepStrictEqual(none, { items: [], cursor: null, count: 0, complete: true, schemaVersion: 1 })
     }).pipe(Effect.scoped))
 
   it.live("closes the JSON document when a later page fails, and exits with the code of the error", () =>
@@ -98,7 +98,8 @@ describe("payments <list> list", () => {
         cursor: "next+page",
         count: 1,
         complete: false,
-        next: "payments invoices list --format json --all --limit 100 --cursor next+page"
+        next: "payments invoices list --format json --all --limit 100 --cursor next+page",
+        schemaVersion: 1
       })
       assert.deepStrictEqual([code, error?.reason], [4, "Forbidden"])
       // The cursor is on stdout only, because stderr may be logged.
@@ -148,7 +149,8 @@ describe("payments <list> list", () => {
         cursor: "c2",
         count: 2,
         complete: false,
-        next: "payments invoices list --format json --all --limit 100 --cursor c2"
+        next: "payments invoices list --format json --all --limit 100 --cursor c2",
+        schemaVersion: 1
       })
       assert.deepStrictEqual([code, error?.reason], [130, "Interrupted"])
       assert.match(stderr, /^\{"note":\{"message":"More records remain\. Continue with the same filters/)

@@ -114,7 +114,8 @@ describe("the result of a command as JSON", () => {
         damage: [],
         lists: [{ ...same, scan: 1, certifiedRecords: 150, heldBack: 0, notCompared: [] }],
         files: [],
-        api: [same]
+        api: [same],
+        schemaVersion: 1
       })
       const invoices = data.invoices.map((invoice, index) => index === 7 ? { ...invoice, amount: 1 } : invoice)
       const changed = yield* runWith({ invoices }, "verify", "--against-api", "--from", from)
@@ -132,12 +133,14 @@ describe("the result of a command as JSON", () => {
         changes: { generation: pruned.document.changes.generation, removed: 0, through: 0, heldBack: [] },
         scans: null,
         rows: null,
-        snapshots: null
+        snapshots: null,
+        schemaVersion: 1
       })
       assert.deepStrictEqual((yield* run("changes", "ack", "reports", "1")).document, {
         consumer: "reports",
         generation: pruned.document.changes.generation,
-        position: 1
+        position: 1,
+        schemaVersion: 1
       })
       const back = yield* run("changes", "ack", "reports", "9", "--back")
       assert.deepInclude(back.error, { reason: "Usage", exitCode: 2 })
@@ -145,7 +148,7 @@ describe("the result of a command as JSON", () => {
       const beyond = yield* run("changes", "ack", "reports", "9")
       assert.deepInclude(beyond.error, { reason: "Incomplete", exitCode: 10 })
       const removed = yield* run("changes", "consumers", "--remove", "reports")
-      assert.deepStrictEqual(removed.document, { consumer: "reports", removed: true })
+      assert.deepStrictEqual(removed.document, { consumer: "reports", removed: true, schemaVersion: 1 })
     }).pipe(Effect.scoped))
 
   it.live("of an export into a folder that verify finds changed", () =>
@@ -172,12 +175,13 @@ describe("the result of a command as JSON", () => {
         source: "north",
         file,
         keyFile: null,
-        next: "payments doctor --source north"
+        next: "payments doctor --source north",
+        schemaVersion: 1
       })
       const twice = yield* run("add", "north", "--base-url", url, "--key-env", "KEY")
       assert.deepInclude(JSON.parse(twice.stderr).error, { reason: "Usage", exitCode: 2 })
       const removed = yield* run("remove", "north")
-      assert.deepStrictEqual(JSON.parse(removed.stdout), { source: "north", file, removedKeyFile: null })
+      assert.deepStrictEqual(JSON.parse(removed.stdout), { source: "north", file, removedKeyFile: null, schemaVersion: 1 })
       const unknown = yield* run("remove", "north")
       assert.deepStrictEqual([unknown.code, unknown.stdout], [2, ""])
       assert.deepInclude(JSON.parse(unknown.stderr).error, { reason: "Usage", next: "payments source remove --help" })
@@ -197,6 +201,6 @@ describe("the result of a command as JSON", () => {
       yield* Fiber.interrupt(fiber)
       const document = JSON.parse(out)
       assert.match(document.url, /^http:\/\/127\.0\.0\.1:\d+$/)
-      assert.deepStrictEqual(Object.keys(document), ["url", "key", "controlUrl"])
+      assert.deepStrictEqual(Object.keys(document), ["url", "key", "controlUrl", "schemaVersion"])
     }))
 })
