@@ -1,19 +1,11 @@
 /** The tools that read the service: `list`, and `find` in the service or the copy. */
-import {
-  findInApi,
-  findInCopy,
-  findInCopyAt,
-  type Found,
-  type NamedPoint,
-  type ReachedPoint,
-  searchedFields
-} from "@payments/copy"
+import { findInApi, findInCopy, findInCopyAt, type Found, searchedFields } from "@payments/copy"
 import { type ListOperation, Lists, PaymentsApi } from "@payments/core"
 import { Effect, Schema, Stream } from "effect"
 import { optionalPointIn, pointProblems, pointWords } from "../listing/PointFlag.ts"
 import type { Answer } from "./Answer.ts"
 import { type Continuation, makeContinuations } from "./Continuations.ts"
-import { copyStateAt, copyStateOf } from "./CopyAge.ts"
+import { type CopyState, copyStateAt, copyStateOf } from "./CopyAge.ts"
 import { fitting, type Json } from "./Json.ts"
 import { define, Refused, requireDestination, type Sources, type Tool, type ToolError, wholeNumber } from "./Tool.ts"
 import type { Visibility } from "./Visibility.ts"
@@ -123,23 +115,56 @@ const startOf = Effect.fnUntraced(function*(
 
 const mostMatches = 100
 
-/** Searches the copy as it is, or as it was at a point. A copy without lists has no point. */
-const searchedCopy = Effect.fnUntraced(function*(
+const FindArguments = Schema.Struct({
+  text: Schema.NonEmptyString,
+  where: Schema.optionalKey(
+    Schema.Literals(["copy", "api"]).annotate({
+      description: "default: the copy if the server has one"
+    })
+  ),
+  at: Schema.optionalKey(
+    Schema.String.annotate({ description: `in the copy: search the rows as they were then: ${pointWords}` })
+  ),
+  limit: wholeNumber(1, mostMatches, "matches of each list; default 20")
+})
+
+interface Searched {
+  readonly found: ReadonlyArray<Found>
+  /** The state of what was searched. */
+  readonly searched: Omit<CopyState, "hasHeldBack">
+}
+
+/** Searches the service, or the copy as it is or as it was at a point. */
+const search = Effect.fnUntraced(function*(
   sources: Sources,
-  search: Parameters<typeof findInCopy>[1],
-  point: NamedPoint | undefined
-): Effect.fn.Return<
-  { readonly found: ReadonlyArray<Found>; readonly reached: ReachedPoint | undefined },
-  ToolError
-> {
+  { at, limit, text, where }: Required<Omit<typeof FindArguments.Type, "at">> & { readonly at: string | undefined }
+): Effect.fn.Return<Searched, ToolError> {
+  const { api, visibility } = sources
+  const point = yield* optionalPointIn(at, "at")
+  if (where === "api") {
+    if (point !== undefined) {
+      return yield* new Refused({ problem: "at: only the copy has a history. Search it with where: copy." })
+    }
+    const found = yield* Stream.runCollect(findInApi(text, limit, visibility.includes)).pipe(
+      Effect.provideService(PaymentsApi, PaymentsApi.of(yield* api))
+    )
+    return { found, searched: { ageSeconds: 0, isWhole: true, notes: [] } }
+  }
   const destination = yield* requireDestination(sources)
-  if (point === undefined) return { found: yield* findInCopy(destination, search), reached: undefined }
-  const { found, point: reached } = yield* Effect.catchTags(findInCopyAt(destination, search, point), pointProblems)
-  return { found, reached }
+  const wanted = { text, limit, includes: visibility.includes }
+  if (point === undefined) {
+    return { found: yield* findInCopy(destination, wanted), searched: yield* copyStateOf(sources, Lists.all) }
+  }
+  const { found, point: reached } = yield* Effect.catchTags(findInCopyAt(destination, wanted, point), pointProblems)
+  // A copy without lists has no point.
+  return {
+    found,
+    searched: reached === undefined ? yield* copyStateOf(sources, Lists.all) : yield* copyStateAt(reached)
+  }
 })
 
 const findTool = (sources: Sources): Tool => {
-  const { api, destination, visibility } = sources
+  const { destination, visibility } = sources
   return define(
     "find",
     "Looks up a text in all lists: records of which a field equals it. In the copy it searches all text fields, in the service " +
@@ -151,31 +176,9 @@ const findTool = (sources: Sources): Tool => {
         ]
           .join(", ")
       }. Fields that are left out are not searched.`,
-    Schema.Struct({
-      text: Schema.NonEmptyString,
-      where: Schema.optionalKey(
-        Schema.Literals(["copy", "api"]).annotate({
-          description: "default: the copy if the server has one"
-        })
-      ),
-      at: Schema.optionalKey(
-        Schema.String.annotate({ description: `in the copy: search the rows as they were then: ${pointWords}` })
-      ),
-      limit: wholeNumber(1, mostMatches, "matches of each list; default 20")
-    }),
+    FindArguments,
     Effect.fnUntraced(function*({ at, limit = 20, text, where = destination === undefined ? "api" : "copy" }) {
-      const point = yield* optionalPointIn(at, "at")
-      if (point !== undefined && where === "api") {
-        return yield* new Refused({ problem: "at: only the copy has a history. Search it with where: copy." })
-      }
-      const { found, reached } = where === "copy"
-        ? yield* searchedCopy(sources, { text, limit, includes: visibility.includes }, point)
-        : {
-          found: yield* Stream.runCollect(findInApi(text, limit, visibility.includes)).pipe(
-            Effect.provideService(PaymentsApi, PaymentsApi.of(yield* api))
-          ),
-          reached: undefined
-        }
+      const { found, searched } = yield* search(sources, { at, limit, text, where })
       const rows = found.flatMap(({ list, matches }) =>
         matches.map(({ fields, id, isMissing, raw }): Json => ({
           list: list.label,
@@ -186,11 +189,6 @@ const findTool = (sources: Sources): Tool => {
         }))
       )
       const data = fitting(rows)
-      const copy = reached !== undefined
-        ? yield* copyStateAt(reached)
-        : where === "copy"
-        ? yield* copyStateOf(sources, Lists.all)
-        : { ageSeconds: 0, isWhole: true, hasHeldBack: false, notes: [] }
       const isSearched = found.every((list) => list.complete)
       const isShown = data.length === rows.length
       const failed = found.flatMap(({ error, list }) =>
@@ -199,17 +197,20 @@ const findTool = (sources: Sources): Tool => {
       const isLimited = found.some((list) => !list.complete && list.error === undefined)
       const isMoreAllowed = isLimited && limit < mostMatches
       const nextSearch = isMoreAllowed || failed.length > 0
-        ? { tool: "find", arguments: { text, where, ...(at === undefined ? {} : { at }), limit: isMoreAllowed ? mostMatches : limit } }
+        ? {
+          tool: "find",
+          arguments: { text, where, ...(at === undefined ? {} : { at }), limit: isMoreAllowed ? mostMatches : limit }
+        }
         : null
       return {
         data,
-        complete: isSearched && isShown && copy.isWhole,
+        complete: isSearched && isShown && searched.isWhole,
         total: isSearched ? rows.length : null,
         source: where,
-        ageSeconds: copy.ageSeconds,
+        ageSeconds: searched.ageSeconds,
         next: isSearched && isShown ? null : nextSearch,
         notes: [
-          ...copy.notes,
+          ...searched.notes,
           ...visibility.hasTexts ? [] : ["Fields that are left out were not searched: there may be more records."],
           ...failed,
           ...isSearched && isShown ? [] : ["Not all matches are here. For more, query the copy, or list with a filter."]

@@ -150,7 +150,11 @@ export const changesCommand = Command.make(
       return batch.rows
     })
     // Without --follow, the output is one document, so it is delivered only at its end.
-    yield* printRows(columns, rows, format, { empty: "No changes.", output: outputs.changes, afterBatch: follow ? acknowledge : undefined })
+    yield* printRows(columns, rows, format, {
+      empty: "No changes.",
+      output: outputs.changes,
+      afterBatch: follow ? acknowledge : undefined
+    })
     yield* acknowledge
   }, (effect, { consumer }) => Effect.catchTags(Effect.scoped(effect), positionProblems(consumer)))
 ).pipe(

@@ -155,7 +155,9 @@ export const consumersCommand = Command.make(
     const { removeConsumer } = yield* Destination.maintenance(destination)
     if (!(yield* removeConsumer(remove))) return yield* usage(`There is no consumer ${remove}.`)
     const isJson = given.format === "json" || given.format === "ndjson"
-    yield* isJson ? printJson(outputs.consumerRemoved, { consumer: remove, removed: true }) : print(`${remove}: removed\n`)
+    yield* isJson
+      ? printJson(outputs.consumerRemoved, { consumer: remove, removed: true })
+      : print(`${remove}: removed\n`)
   }, Effect.scoped)
 ).pipe(
   Command.withDescription("List the consumers of changes with their positions, or remove one"),

@@ -22,8 +22,8 @@ import {
   chosenScanOptionsOf,
   ChosenSource,
   CommandExit,
-  contract,
   ConfigFlag,
+  contract,
   ExitCode,
   logLine,
   logNote,
@@ -360,7 +360,9 @@ const withProgress = Effect.fnUntraced(function*<R>(
     const { summaryDocument } = yield* Effect.promise(() => import("../output/SummaryJson.ts"))
     const shown = yield* withoutSecretNames(outcomes, onTerminal)
     const document = summaryDocument(names, shown, isStored ? sink.location : undefined, next)
-    yield* isStored ? printJson(outputs.exportResult, document) : logLine(printable(JSON.stringify(contract.withVersion(outputs.exportSummary, { summary: document }))))
+    yield* isStored
+      ? printJson(outputs.exportResult, document)
+      : logLine(printable(JSON.stringify(contract.withVersion(outputs.exportSummary, { summary: document }))))
   })
   const ended: Array<ScanOutcome> = []
   const outcomes = yield* progress.during(

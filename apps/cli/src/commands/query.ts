@@ -33,8 +33,8 @@ import {
 } from "@payments/program"
 import { Effect, Option, Stream, String } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { outputs } from "../contract/Outputs.ts"
 import { type ChartOutputs, checkFiles, writeChart } from "../charts/ChartOutput.ts"
+import { outputs } from "../contract/Outputs.ts"
 import { listsIn } from "../listing/ListsInStatement.ts"
 import { logOmitted } from "../listing/OmittedFields.ts"
 import { logPoint, optionalPointIn, pointMetavar, pointNotes, pointProblems, pointWords } from "../listing/PointFlag.ts"
@@ -234,7 +234,9 @@ interface Outputs extends ChartOutputs {
  * the statement, because a member of ours would be one more column.
  */
 const envelopeOf = ({ envelope, format }: Outputs, { columns }: Result) =>
-  envelope && format === "json" ? { members: `"columns":${JSON.stringify(memberNames(columns))}`, output: outputs.query } : {}
+  envelope && format === "json"
+    ? { members: `"columns":${JSON.stringify(memberNames(columns))}`, output: outputs.query }
+    : {}
 
 const isDrawn = ({ chart, html, svg }: Outputs): boolean => chart || html !== undefined || svg !== undefined
 

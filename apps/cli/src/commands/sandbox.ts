@@ -144,7 +144,10 @@ export const sandboxCommand = Command.make(
         }),
         faults: [...observed.faults ?? [], ...yield* faultsOf(faults)],
         live: live ? { speed } : undefined,
-        onRequest: log ? (request) => void process.stderr.write(`${JSON.stringify(contract.withVersion(outputs.sandboxRequest, request))}\n`) : undefined
+        onRequest: log
+          ? (request) =>
+            void process.stderr.write(`${JSON.stringify(contract.withVersion(outputs.sandboxRequest, request))}\n`)
+          : undefined
       }
       const { controlHost, host } = input
       return yield* Effect.gen(function*() {

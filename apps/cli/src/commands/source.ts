@@ -70,8 +70,9 @@ const addCommand = Command.make(
     })
     const inFile = from === "--config" ? ` --config ${quotedWord(printable(file))}` : ""
     const next = `payments doctor --source ${given.name}${inFile}`
-    if (given.format === "json") yield* printJson(outputs.sourceAdd, { source: given.name, file, keyFile: stored ?? null, next })
-    else {
+    if (given.format === "json") {
+      yield* printJson(outputs.sourceAdd, { source: given.name, file, keyFile: stored ?? null, next })
+    } else {
       yield* logLine(`Added ${given.name} to ${printable(file)}.`)
       if (stored !== undefined) yield* logLine(`The key is in ${printable(stored)}, which only its owner may read.`)
       yield* logLine(`Check it:\n  ${next}`)
@@ -104,7 +105,9 @@ const removeCommand = Command.make(
     yield* refuseSourceFlag
     if (format === "json") yield* requireOutput
     const removedKey = yield* removeSource(file, name)
-    if (format === "json") return yield* printJson(outputs.sourceRemove, { source: name, file, removedKeyFile: removedKey ?? null })
+    if (format === "json") {
+      return yield* printJson(outputs.sourceRemove, { source: name, file, removedKeyFile: removedKey ?? null })
+    }
     yield* logLine(`Removed ${name} from ${printable(file)}. Its destination stays.`)
     if (removedKey !== undefined) yield* logLine(`Removed its key: ${printable(removedKey)}`)
   })

@@ -11,7 +11,8 @@ export const list = (commands: ReadonlyArray<string>) =>
   jsonOutput({
     name: "list",
     version: 1,
-    description: "records of a list of the service, each with the members that the service sent; or the result of --query",
+    description:
+      "records of a list of the service, each with the members that the service sent; or the result of --query",
     commands,
     document: {
       items: optional(Schema.Array(Schema.Unknown)),
@@ -110,7 +111,8 @@ const compared = {
 export const diff = jsonOutput({
   name: "diff",
   version: 1,
-  description: "what differs between two destinations or points; a line has the members of its type: total, record or list",
+  description:
+    "what differs between two destinations or points; a line has the members of its type: total, record or list",
   commands: ["diff"],
   document: {
     a: side,
@@ -159,7 +161,8 @@ const entry = {
 export const reconcile = jsonOutput({
   name: "reconcile",
   version: 1,
-  description: "the lines of a statement and the records of a copy; the fields that identify a record are further members",
+  description:
+    "the lines of a statement and the records of a copy; the fields that identify a record are further members",
   commands: ["reconcile"],
   document: {
     items: Schema.Array(Schema.StructWithRest(Schema.Struct(entry), [Schema.Record(Schema.String, Schema.Unknown)])),

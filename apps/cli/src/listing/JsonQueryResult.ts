@@ -26,7 +26,11 @@ export const printResult = Effect.fnUntraced(function*(
     ? { json: "null", elements: [] }
     : yield* runJsonQuery(query, records.texts())
   if (format === "json") {
-    return yield* printOrEnd(`{"result":${toOutput(json)},${toOutput(endingMembers(ending, records.count))},${contract.versionText(outputs.list)}}\n`)
+    return yield* printOrEnd(
+      `{"result":${toOutput(json)},${toOutput(endingMembers(ending, records.count))},${
+        contract.versionText(outputs.list)
+      }}\n`
+    )
   }
   if (query === undefined) return
   if (format === "ndjson") return yield* printOrEnd(elements.map((element) => `${toOutput(element)}\n`).join(""))

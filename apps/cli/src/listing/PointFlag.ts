@@ -30,10 +30,12 @@ const parser: SettingParser<NamedPoint> = {
   }
 }
 
-/** Returns the point that a text names. A time that has not come yet is refused. `name` is the flag's or the argument's. */
-export const pointIn = Effect.fnUntraced(function*(
-  text: string,
-  name = "--at"
+/** Returns the point that the text of `--at` names. A time that has not come yet is refused. */
+export const pointIn = (text: string): Effect.Effect<NamedPoint, CommandExit> => pointOf("--at", text)
+
+const pointOf = Effect.fnUntraced(function*(
+  name: string,
+  text: string
 ): Effect.fn.Return<NamedPoint, CommandExit> {
   const point = parser.parse(text)
   if (point === undefined) return yield* usage(`Invalid value for ${name}. Expected: ${parser.expected}`)
@@ -47,12 +49,12 @@ export const pointIn = Effect.fnUntraced(function*(
   )
 })
 
-/** Returns the point of an optional flag. */
+/** Returns the point of an optional flag, or of an argument with this name. */
 export const optionalPointIn = (
   text: string | undefined,
   name = "--at"
 ): Effect.Effect<NamedPoint | undefined, CommandExit> =>
-  text === undefined ? Effect.succeed(undefined) : pointIn(text, name)
+  text === undefined ? Effect.succeed(undefined) : pointOf(name, text)
 
 /** Says why the rows at a point cannot be read. */
 export const pointProblems = {

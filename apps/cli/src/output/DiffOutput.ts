@@ -221,7 +221,9 @@ const json = (toOutput: (text: string) => string): DiffFormatter => {
       isFirst = true
       // Whether an unfinished comparison found no difference says nothing.
       const equal = isComplete ? `,"equal":${lists.every(isEqual)}` : ""
-      return `${start}\n],"lists":[${items(lists.map(listMembers))}\n]${equal},"complete":${isComplete},${contract.versionText(outputs.diff)}}\n`
+      return `${start}\n],"lists":[${items(lists.map(listMembers))}\n]${equal},"complete":${isComplete},${
+        contract.versionText(outputs.diff)
+      }}\n`
     }
   }
 }

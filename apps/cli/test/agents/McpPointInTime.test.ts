@@ -20,8 +20,7 @@ const exported = Effect.fnUntraced(function*(kind: string) {
   const to = kind === "sqlite"
     ? `sqlite:${folder}/p.db`
     : `postgres://${user}@127.0.0.1:${server.port}/postgres?schema=${folder.slice(-6).toLowerCase()}`
-  const exportOf = (invoices: ReadonlyArray<string>) =>
-    runInProcess(layerTest({ invoices }), ["export", "--to", to])
+  const exportOf = (invoices: ReadonlyArray<string>) => runInProcess(layerTest({ invoices }), ["export", "--to", to])
   yield* exportOf([invoice("a", "paid", 9_007_199_254_740_991), invoice("b", "paid", 20)])
   yield* exportOf([invoice("a", "void", 1), invoice("b", "paid", 300), invoice("c", "paid", 4000)])
   return to
@@ -30,28 +29,31 @@ const exported = Effect.fnUntraced(function*(kind: string) {
 const sql = "SELECT id, status, amount FROM invoices ORDER BY id"
 
 describe.each(["sqlite", "postgres"])("payments mcp with at, from %s", (kind) => {
-  it.live.each(["omit", "pseudonymize", "include"])("answers as then, with --personal %s", (personal) =>
-    Effect.gen(function*() {
-      const connection = yield* connect(["--from", yield* exported(kind), "--personal", personal])
-      const call = (tool: string, given: Readonly<Record<string, unknown>>) =>
-        Effect.promise(() => connection.call(tool, given))
-      const then = yield* call("query", { sql, at: "0" })
-      assert.deepStrictEqual(then.data, [["a", "paid", 9_007_199_254_740_991], ["b", "paid", 20]])
-      assert.isTrue(then.complete)
-      assert.include(then.notes.join(), "The rows are those after change 0.")
-      const sum = yield* call("ask", { question: "invoices-by-status", at: "0" })
-      // A number that JSON would round is text.
-      assert.deepStrictEqual(sum.data, [["paid", 2, "9007199254741011", 0, null, 2]])
-      const { data } = yield* call("query", { sql })
-      assert.deepStrictEqual(data, [["a", "void", 1], ["b", "paid", 300], ["c", "paid", 4000]])
-      const page = yield* call("query", { sql, at: "0", limit: 1 })
-      assert.deepStrictEqual(page.next?.arguments, { sql, at: "0", limit: 1, offset: 1 })
-      const found = yield* call("find", { text: "void", at: "0" })
-      assert.deepStrictEqual([found.data, found.complete], [[], true])
-      assert.strictEqual((yield* call("find", { text: "void" })).returned, 1)
-      const changes = yield* call("query", { sql: "SELECT count(*) FROM changes", at: "1" })
-      assert.deepStrictEqual(changes.data, [[1]])
-    }).pipe(Effect.scoped))
+  it.live.each(["omit", "pseudonymize", "include"])(
+    "answers as then, with --personal %s",
+    (personal) =>
+      Effect.gen(function*() {
+        const connection = yield* connect(["--from", yield* exported(kind), "--personal", personal])
+        const call = (tool: string, given: Readonly<Record<string, unknown>>) =>
+          Effect.promise(() => connection.call(tool, given))
+        const then = yield* call("query", { sql, at: "0" })
+        assert.deepStrictEqual(then.data, [["a", "paid", 9_007_199_254_740_991], ["b", "paid", 20]])
+        assert.isTrue(then.complete)
+        assert.include(then.notes.join(), "The rows are those after change 0.")
+        const sum = yield* call("ask", { question: "invoices-by-status", at: "0" })
+        // A number that JSON would round is text.
+        assert.deepStrictEqual(sum.data, [["paid", 2, "9007199254741011", 0, null, 2]])
+        const { data } = yield* call("query", { sql })
+        assert.deepStrictEqual(data, [["a", "void", 1], ["b", "paid", 300], ["c", "paid", 4000]])
+        const page = yield* call("query", { sql, at: "0", limit: 1 })
+        assert.deepStrictEqual(page.next?.arguments, { sql, at: "0", limit: 1, offset: 1 })
+        const found = yield* call("find", { text: "void", at: "0" })
+        assert.deepStrictEqual([found.data, found.complete], [[], true])
+        assert.strictEqual((yield* call("find", { text: "void" })).returned, 1)
+        const changes = yield* call("query", { sql: "SELECT count(*) FROM changes", at: "1" })
+        assert.deepStrictEqual(changes.data, [[1]])
+      }).pipe(Effect.scoped)
+  )
 
   it.live("leaves out what it leaves out of the current rows, and says what is no point", () =>
     Effect.gen(function*() {

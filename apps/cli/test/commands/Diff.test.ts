@@ -77,7 +77,9 @@ invoices: 2 differ, 1 only in B (A has 3 records, B has 4)
         `{"type":"record","list":"invoices","id":"a","change":"differs","member":"reference","a":"x","b":null,"schemaVersion":1}`,
         String
           .raw`{"type":"record","list":"invoices","id":"c","change":"differs","member":"description","b":"=1+1,\u001b[31m","schemaVersion":1}`,
-        `{"type":"record","list":"invoices","id":"d","change":"only in B","member":"(record)","b":${after[3]},"schemaVersion":1}`,
+        `{"type":"record","list":"invoices","id":"d","change":"only in B","member":"(record)","b":${
+          after[3]
+        },"schemaVersion":1}`,
         `{"type":"list","list":"invoices","equal":false,"recordsA":3,"recordsB":4,"onlyA":0,"onlyB":1,"differing":2,"schemaVersion":1}`
       ])
       const { out } = yield* diff(a, b, "--format", "json")

@@ -197,7 +197,13 @@ describe("payments probe", () => {
         payments(["facts", "accept", fact, "--from", to, "--by", "operations", ...more], { env: {}, cwd })
       const accepted = yield* accept("order", "--list", "invoices")
       assert.deepStrictEqual(rowsOf(accepted.stdout), [
-        { list: "invoices", fact: "order", before: "createdAt, newest first", after: "createdAt, newest first", schemaVersion: 1 }
+        {
+          list: "invoices",
+          fact: "order",
+          before: "createdAt, newest first",
+          after: "createdAt, newest first",
+          schemaVersion: 1
+        }
       ])
       const unknown = yield* accept("no-such-fact")
       assert.deepStrictEqual([unknown.code, unknown.stdout], [2, ""])

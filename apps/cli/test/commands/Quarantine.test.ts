@@ -25,7 +25,7 @@ describe("payments quarantine", () => {
 
         const { code, err, out } = yield* run()
         assert.deepStrictEqual([code, err], [0, ""])
-        assert.include(out, `,"raw":${bad}}\n`)
+        assert.include(out, `,"raw":${bad},"schemaVersion":1}\n`)
         const rows = out.trimEnd().split("\n").map((line) => JSON.parse(line))
         const listed = rows.map(({ expected, id, list, path }) => [list, id, path, typeof expected])
         assert.sameDeepMembers(listed, [

@@ -124,7 +124,8 @@ describe("the JSON outputs", () => {
       writeFileSync("s.csv", "reference,amount\nr,6\nz,1\n")
       writeFileSync("sources.toml", "")
       const [copy, other, mine] = [`sqlite:${folder}/copy.db`, `sqlite:${folder}/other.db`, `sqlite:${folder}/mine.db`]
-      const placed = (words: string) => words.replaceAll("COPY", copy).replaceAll("OTHER", other).replaceAll("MINE", mine)
+      const placed = (words: string) =>
+        words.replaceAll("COPY", copy).replaceAll("OTHER", other).replaceAll("MINE", mine)
       yield* run(`export --to ${copy}`, { api: layerTest(first), codes: [10], format: "json" })
       yield* run(`export --to ${copy}`, { api: layerTest(second), codes: [0, 10], format: "json" })
       yield* run(`export --to ${other}`, { api: layerTest(first), codes: [10], format: "json" })
@@ -210,8 +211,7 @@ const sandboxOutputs = Effect.fnUntraced(function*(seen: Set<string>) {
 /** An answer of the server for agents, and an error of a call. */
 const agentOutputs = Effect.fnUntraced(function*(seen: Set<string>, copy: string) {
   const { client } = yield* connect(["--from", copy])
-  const call = (sql: string) =>
-    Effect.promise(() => client.callTool({ name: "query", arguments: { sql } }))
+  const call = (sql: string) => Effect.promise(() => client.callTool({ name: "query", arguments: { sql } }))
   const { structuredContent } = yield* call("SELECT id FROM invoices")
   assert.isUndefined(mismatchOf(structuredContent, [outputs.mcpAnswer], seen))
   const { content } = yield* call("SELECT nothing")
@@ -251,7 +251,13 @@ it.live("payments commands says what the help, the schemas and the exit codes sa
       { code: 12, name: "stale", reason: "Stale" },
       { code: 130, name: "interrupted", reason: "Interrupted" }
     ])
-    assert.sameMembers(document.globalFlags.map(({ name }) => name), ["help", "version", "source", "config", "log-level"])
+    assert.sameMembers(document.globalFlags.map(({ name }) => name), [
+      "help",
+      "version",
+      "source",
+      "config",
+      "log-level"
+    ])
     assert.notInclude(paths.join(), "candidates")
     const { stdout: table } = yield* payments(["commands"], {})
     assert.match(table, /^changes consumers +table, csv, json, ndjson +List the consumers/m)

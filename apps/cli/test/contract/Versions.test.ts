@@ -60,8 +60,8 @@ describe("a schema of an output", () => {
   it("is the committed one: run npm run docs", () => {
     assert.deepStrictEqual(refusals(schemas), [])
     assert.deepStrictEqual(staleSchemas(schemas), [])
-  const page = readFileSync(outputsPage, "utf8")
-  assert.strictEqual(page, withOutputs(page, "payments", all))
+    const page = readFileSync(outputsPage, "utf8")
+    assert.strictEqual(page, withOutputs(page, "payments", all))
   })
 
   it("may not lose a member, or make it optional, without a new version", () => {
@@ -118,18 +118,21 @@ describe("a schema of an output", () => {
       inner: optional(Schema.Array(Schema.Struct({ count: Schema.Finite }))),
       by: Schema.Record(Schema.String, text)
     }
-    assert.sameMembers([...new Set(breakingChanges(before, schemaOf(2, after)))], [
-      "id: may be null now",
-      "sum: may be string now",
-      "sum: was integer",
-      "kind: never is \"b\" now",
-      "inner: may be absent now",
-      "inner[].count: may be number now",
-      "inner[].count: was integer",
-      "inner[].gone: was removed",
-      "by.*: may be string now",
-      "by.*: was integer"
-    ].map((line) => `${line}`))
+    assert.sameMembers(
+      [...new Set(breakingChanges(before, schemaOf(2, after)))],
+      [
+        "id: may be null now",
+        "sum: may be string now",
+        "sum: was integer",
+        "kind: never is \"b\" now",
+        "inner: may be absent now",
+        "inner[].count: may be number now",
+        "inner[].count: was integer",
+        "inner[].gone: was removed",
+        "by.*: may be string now",
+        "by.*: was integer"
+      ].map((line) => `${line}`)
+    )
     assert.include(refusalOf("x", before, schemaOf(2, after)), "x: raise its version above 2")
     assert.isUndefined(refusalOf("x", before, schemaOf(3, after)))
     assert.include(refusalOf("x", before, schemaOf(1, after)), "lower")

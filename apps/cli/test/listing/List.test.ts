@@ -13,6 +13,7 @@ interface Document {
   readonly cursor: string | null
   readonly count: number
   readonly complete: boolean
+  readonly schemaVersion: number
   readonly next?: string
   readonly error?: { readonly reason: string; readonly message: string }
 }

@@ -181,7 +181,12 @@ describe("the result of a command as JSON", () => {
       const twice = yield* run("add", "north", "--base-url", url, "--key-env", "KEY")
       assert.deepInclude(JSON.parse(twice.stderr).error, { reason: "Usage", exitCode: 2 })
       const removed = yield* run("remove", "north")
-      assert.deepStrictEqual(JSON.parse(removed.stdout), { source: "north", file, removedKeyFile: null, schemaVersion: 1 })
+      assert.deepStrictEqual(JSON.parse(removed.stdout), {
+        source: "north",
+        file,
+        removedKeyFile: null,
+        schemaVersion: 1
+      })
       const unknown = yield* run("remove", "north")
       assert.deepStrictEqual([unknown.code, unknown.stdout], [2, ""])
       assert.deepInclude(JSON.parse(unknown.stderr).error, { reason: "Usage", next: "payments source remove --help" })

@@ -7,8 +7,8 @@ import { allSettings, contract, print, requireOutput, settingFlag, terminalWidth
 import { type ClusterFlags, clusterOf, type LoadedSources, loadSources } from "@payments/program/sources"
 import { Effect, Result } from "effect"
 import { Command, Flag } from "effect/cli"
-import { outputs } from "../contract/Outputs.ts"
 import type { Fleet, SourceRunner } from "../cluster/Runners.ts"
+import { outputs } from "../contract/Outputs.ts"
 
 export const runnersCommand = (config: ReturnType<typeof settingFlag>, noReloads: Effect.Effect<void>) =>
   Command.make(
@@ -38,7 +38,11 @@ export const runnersCommand = (config: ReturnType<typeof settingFlag>, noReloads
       const client = yield* Effect.flatMap(databaseOf(settings.url), connect)
       const found = (yield* readFleet(client.once, settings.prefix)) ?? { runners: [], sources: [] }
       const fleet = { ...found, sources: file === undefined ? found.sources : sourcesIn(file, found.sources) }
-      yield* print(format === "json" ? `${JSON.stringify(contract.withVersion(outputs.runners, fleet))}\n` : tablesOf(fleet, yield* terminalWidth))
+      yield* print(
+        format === "json"
+          ? `${JSON.stringify(contract.withVersion(outputs.runners, fleet))}\n`
+          : tablesOf(fleet, yield* terminalWidth)
+      )
     }, Effect.scoped)
   ).pipe(Command.withDescription("List the runners of a cluster, and which source each of them runs"))
 

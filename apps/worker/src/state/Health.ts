@@ -76,7 +76,11 @@ export const routes = HttpRouter.use((router) =>
           )
         })
       )
-    yield* router.add("GET", "/health/live", HttpServerResponse.jsonUnsafe(contract.withVersion(outputs.health, { live: true })))
+    yield* router.add(
+      "GET",
+      "/health/live",
+      HttpServerResponse.jsonUnsafe(contract.withVersion(outputs.health, { live: true }))
+    )
     yield* add("ready", status.current, (snapshot) => [snapshot.sources.every(isReady(snapshot)), snapshot])
     yield* add("fresh", status.current, (snapshot) => {
       const stale = staleLists(snapshot)

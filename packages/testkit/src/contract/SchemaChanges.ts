@@ -130,5 +130,7 @@ const compareInner = (keyword: string, before: Resolved, after: Resolved, path: 
 const compareValues = (before: unknown, after: unknown, path: string): ReadonlyArray<string> => {
   if (!Array.isArray(before)) return []
   if (!Array.isArray(after)) return [`${path}: may have any value now`]
-  return before.filter((value) => !after.includes(value)).map((value) => `${path}: never is ${JSON.stringify(value)} now`)
+  return before.filter((value) => !after.includes(value)).map((value) =>
+    `${path}: never is ${JSON.stringify(value)} now`
+  )
 }

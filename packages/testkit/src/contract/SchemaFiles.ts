@@ -32,7 +32,10 @@ export const outputsPage = join(import.meta.dirname, "../../../../docs/json.md")
 
 /** Returns the page with the current table of a program's outputs. */
 export const withOutputs = (page: string, program: string, outputs: ReadonlyArray<DescribedOutput>): string => {
-  const [begin, end] = [`<!-- outputs of ${program}: made by \`npm run docs\` -->`, `<!-- end of outputs of ${program} -->`]
+  const [begin, end] = [
+    `<!-- outputs of ${program}: made by \`npm run docs\` -->`,
+    `<!-- end of outputs of ${program} -->`
+  ]
   const rows = outputs.map(({ commands, description, name, version }) =>
     `| [\`${name}\`](schemas/${name}.json) | ${version} | ${commands.map((words) => `\`${words}\``).join(", ")} | ${
       description.replaceAll("|", "\\|")

@@ -69,7 +69,16 @@ export const rewriteCommand = Command.make(
     const { changes, from, quarantined, records, to: name, words: [before, after] } = rewritten
     const left = yield* leftAfter(destination, maintenance)
     if (format === "json") {
-      return yield* printJson(outputs.rewrite, { dryRun, same: false, from, to: name, rows: records, changes, quarantined, ...left })
+      return yield* printJson(outputs.rewrite, {
+        dryRun,
+        same: false,
+        from,
+        to: name,
+        rows: records,
+        changes,
+        quarantined,
+        ...left
+      })
     }
     yield* printRows(
       columnsOfCells([{ name: "rows" }, { name: "changes" }, { name: "quarantined" }]),
