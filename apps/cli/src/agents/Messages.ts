@@ -3,7 +3,7 @@
  * text, its reader stops for half a second and loses the messages that arrived with it. It does not answer other JSON.
  * A line that is too long is refused, and never kept in memory.
  */
-import { isJsonObject } from "@payments/core"
+import { Days, isJsonObject } from "@payments/core"
 import { Effect, Result, Stdio, Stream } from "effect"
 import { McpProtocol } from "effect/ai"
 
@@ -146,19 +146,20 @@ const problemOf = (message: unknown): string | undefined => {
 }
 
 /**
- * Returns the response to `initialize` with a version that is neither known nor newer than every known one. The protocol answers
+ * Returns the response to `initialize` with a version that is neither known nor a day after every known one. The protocol answers
  * a newer one with the newest that it knows
  * (https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#version-negotiation).
  */
 const versionProblem = (message: unknown): string | undefined => {
   if (!isJsonObject(message) || message["method"] !== "initialize" || !isJsonObject(message["params"])) return undefined
   const requested = message["params"]["protocolVersion"]
-  if (typeof requested !== "string" || versions.includes(requested)) return undefined
-  const isNewer = /^\d{4}-\d{2}-\d{2}$/.test(requested) && versions.every((version) => requested > version)
+  const version = typeof requested === "string" ? requested : ""
+  if (versions.includes(version)) return undefined
+  const isNewer = Days.isDay(version) && versions.every((known) => version > known)
   return isNewer
     ? undefined
     : refusal(-32_602, "Unsupported protocol version", idOf(message), {
       supported: versions,
-      requested: requested.slice(0, 32)
+      requested: typeof requested === "string" ? requested.slice(0, 32) : null
     })
 }

@@ -15,5 +15,7 @@ export const outputs = {
   list: Question.list(Lists.all.map(({ label }) => `${label} list`))
 }
 
-/** All outputs, also those of every command. */
-export const all: ReadonlyArray<contract.JsonOutput> = [...contract.messageOutputs, ...Object.values(outputs)]
+/** All outputs by name, also those of every command. */
+export const all: ReadonlyArray<contract.JsonOutput> = [...contract.messageOutputs, ...Object.values(outputs)].toSorted(
+  (one, other) => one.name < other.name ? -1 : 1
+)

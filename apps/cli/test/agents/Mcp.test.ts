@@ -168,21 +168,24 @@ describe("payments mcp", () => {
         assert.strictEqual(responses(seen.out)[0]?.result?.protocolVersion, versions[0])
       }
       const { child, ended, seen } = yield* start([])
-      const unknown = ["2023-01-01", "2025-04-01", "newest", ""]
-      send(child, ...unknown.map((version) => initialize(version)), initialize("2025-06-18"))
+      const unknown = ["2023-01-01", "2025-04-01", "2099-13-45", "newest", ""]
+      const withoutVersion = [5, null, undefined].map((protocolVersion) =>
+        request(0, "initialize", { protocolVersion, capabilities: {}, clientInfo: { name: "test", version: "1" } })
+      )
+      send(child, ...unknown.map((version) => initialize(version)), ...withoutVersion, initialize("2025-06-18"))
       child.stdin.end()
       yield* Effect.promise(() => ended)
       const received = responses(seen.out)
       assert.deepStrictEqual(
-        received.slice(0, 4).map(({ error, id }) => ({ id, ...error })),
-        unknown.map((requested) => ({
+        received.slice(0, 8).map(({ error, id }) => ({ id, ...error })),
+        [...unknown, null, null, null].map((requested) => ({
           id: 0,
           code: -32_602,
           message: "Unsupported protocol version",
           data: { supported: versions, requested }
         }))
       )
-      assert.strictEqual(received[4]?.result?.protocolVersion, "2025-06-18")
+      assert.strictEqual(received[8]?.result?.protocolVersion, "2025-06-18")
     }).pipe(Effect.scoped))
 
   it.live("answers every line that is not a message with an error, and goes on", () =>

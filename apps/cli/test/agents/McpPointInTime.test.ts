@@ -1,5 +1,7 @@
 /** The tools of `payments mcp` read the copy as it was at an earlier point, and leave the same fields out. */
 import { assert, describe, it } from "@effect/vitest"
+import { Questions } from "@payments/copy"
+import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { type PostgresServer, startServer, user } from "@payments/testkit/postgres/PostgresServer"
 import { connect } from "@payments/testkit/programs/McpClient"
@@ -50,6 +52,17 @@ describe.each(["sqlite", "postgres"])("payments mcp with at, from %s", (kind) =>
         const found = yield* call("find", { text: "void", at: "0" })
         assert.deepStrictEqual([found.data, found.complete], [[], true])
         assert.strictEqual((yield* call("find", { text: "void" })).returned, 1)
+        const { tools } = yield* Effect.promise(() => connection.client.listTools())
+        const ask = tools.find(({ name }) => name === "ask")
+        const shown = Questions.questions.filter(({ by, list }) =>
+          personal !== "omit" || by.every(({ field }) => !Lists.personalFields(list).includes(field))
+        )
+        // A new question is offered without a change here.
+        for (const { description, name } of shown) assert.include(ask?.description, `${name}: ${description}`)
+        assert.deepStrictEqual(
+          ask?.inputSchema.properties?.["question"],
+          { type: "string", enum: shown.map(({ name }) => name) }
+        )
         const changes = yield* call("query", { sql: "SELECT count(*) FROM changes", at: "1" })
         assert.deepStrictEqual(changes.data, [[1]])
       }).pipe(Effect.scoped)

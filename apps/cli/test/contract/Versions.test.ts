@@ -2,10 +2,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import { contract } from "@payments/program"
 import { breakingChanges, refusalOf, versionOf } from "@payments/testkit/contract/SchemaChanges"
-import { outputsPage, refusals, staleSchemas, withOutputs } from "@payments/testkit/contract/SchemaFiles"
+import {
+  committedSchema,
+  outputsPage,
+  refusals,
+  staleSchemas,
+  withOutputs,
+  writeOutputs
+} from "@payments/testkit/contract/SchemaFiles"
 import { Schema } from "effect"
 import { readFileSync } from "node:fs"
-import { all } from "../../src/contract/Outputs.ts"
+import { all, outputs } from "../../src/contract/Outputs.ts"
 
 const { integer, jsonOutput, nullable, optional, text } = contract
 
@@ -77,6 +84,16 @@ describe("a schema of an output", () => {
     for (const { after, before, name } of [...removed, ...absent]) {
       assert.isUndefined(refusalOf(name, before, raised(after)))
     }
+  })
+
+  it("is not written by npm run docs if it needs a new version", () => {
+    const [status] = contract.jsonSchemas([outputs.status])
+    assert.isDefined(status)
+    const removed = structuredClone(status)
+    for (const { properties = {} } of objectsIn(removed.schema)) delete properties["ageSeconds"]
+    const before = committedSchema(status)
+    assert.throws(() => writeOutputs("payments", [], [removed]), "ageSeconds: was removed")
+    assert.deepStrictEqual(committedSchema(status), before)
   })
 
   it("may not give a member another type without a new version", () => {
