@@ -12,12 +12,14 @@ interface Run {
 /** The exit codes of runs that print all of their output. */
 const completeCodes = new Set([0, 10, 11, 12])
 
-/** Throws if JSON of the run is no output of its command. `seen` gets the names of its outputs. */
-export const checkRun = (args: ReadonlyArray<string>, run: Run, seen = new Set<string>()): void => {
-  for (const value of [...valuesIn(args, run), ...linesOf(run.err)]) {
+/** Throws if JSON of the run is no output of its command. `seen` gets the names of its outputs. Returns how many it checked. */
+export const checkRun = (args: ReadonlyArray<string>, run: Run, seen = new Set<string>()): number => {
+  const values = [...valuesIn(args, run), ...linesOf(run.err)]
+  for (const value of values) {
     const problem = mismatchOf(value.json, value.outputs, seen)
     if (problem !== undefined) throw new Error(`${problem}\npayments ${args.join(" ")}`)
   }
+  return values.length
 }
 
 interface Value {

@@ -11,9 +11,11 @@ import { spawn } from "@payments/testkit/TestProcess"
 import { ConfigProvider, Effect, Layer } from "effect"
 import { Completions } from "effect/cli"
 import { once } from "node:events"
-import { writeFileSync } from "node:fs"
+import { readFileSync, writeFileSync } from "node:fs"
 import { payments as commandLine } from "../../src/cli.ts"
+import { shellWords } from "../../src/completions/ShellWords.ts"
 import { all, outputs } from "../../src/contract/Outputs.ts"
+import { examplesIn, pageFiles } from "../docs/ConsoleExamples.ts"
 import { runInProcess } from "../program/InProcess.ts"
 import { everyCommand, testServices } from "../program/Tree.ts"
 import { checkRun } from "./CheckedRun.ts"
@@ -155,6 +157,22 @@ describe("the JSON outputs", () => {
       yield* agentOutputs(seen, copy)
       assert.deepStrictEqual(all.map(({ name }) => name).filter((name) => !seen.has(name)), [])
     }).pipe(Effect.scoped), 120_000)
+
+  it("are valid in the examples of the documents, whose output is that of the program", () => {
+    const checked = pageFiles.flatMap((file) => examplesIn(readFileSync(file, "utf8"))).map(({ command, output }) => {
+      const [line = ""] = command.split(/ (?:2?>|;|&&) ?/)
+      if (!line.startsWith("payments ") || line.includes(" | ")) return 0
+      const isMessage = (text: string) => /^\{"(?:error|note|summary)":/.test(text)
+      const lines = output.split("\n")
+      return checkRun(shellWords(line).slice(1), {
+        // Text on stderr may stand between the lines.
+        code: 1,
+        out: lines.filter((text) => !isMessage(text)).join("\n"),
+        err: lines.filter(isMessage).join("\n")
+      })
+    })
+    assert.isAbove(checked.filter((values) => values > 0).length, 5)
+  })
 
   it.live("belong to commands that exist, and every command with JSON has one", () =>
     Effect.gen(function*() {

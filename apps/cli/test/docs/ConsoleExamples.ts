@@ -23,6 +23,13 @@ const tomlFile = /^```toml\n(# ([\w-]+\.toml)\n.*?)^```$/gms
 
 const block = /^```console\n(.*?)^```$/gms
 
+/** Returns the commands in the examples of a page, each with its output on the page. */
+export const examplesIn = (page: string): ReadonlyArray<{ readonly command: string; readonly output: string }> =>
+  Array.from(page.matchAll(block), ([, body = ""]) => body.split(/^\$ /m).slice(1)).flat().map((example) => {
+    const [command = "", ...lines] = example.split("\n")
+    return { command, output: lines.join("\n") }
+  })
+
 /** Runs the commands in the examples of a page. Returns the page with their current output. */
 export const withOutput = Effect.fnUntraced(function*(page: string) {
   const folder = yield* temporaryFolder
