@@ -6,7 +6,7 @@ import { contract, MetricDefinitions } from "@payments/program"
 import { writeOutputs } from "@payments/testkit/contract/SchemaFiles"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { all } from "./src/contract/Outputs.ts"
+import { all } from "./src/contract/WorkerOutputs.ts"
 
 /** The page that contains the table. */
 export const pageFile = join(import.meta.dirname, "../../docs/metrics.md")

@@ -2,9 +2,9 @@
  * The JSON outputs of `payments`. To change one: change its members beside the others, raise its version if a member was
  * removed, may be absent or has another type, and run `npm run docs`. It refuses such a change without a new version.
  */
-import { Lists } from "@payments/core"
 import { contract } from "@payments/program"
 import * as Copy from "./CopyOutputs.ts"
+import { list } from "./ListOutput.ts"
 import * as Question from "./QuestionOutputs.ts"
 import * as Service from "./ServiceOutputs.ts"
 
@@ -12,7 +12,7 @@ export const outputs = {
   ...Copy,
   ...Question,
   ...Service,
-  list: Question.list(Lists.all.map(({ label }) => `${label} list`))
+  list
 }
 
 /** All outputs by name, also those of every command. */

@@ -1,33 +1,9 @@
 /** What the commands print that read the service or ask a copy. */
 import { contract } from "@payments/program"
 import { Schema } from "effect"
+import { endError } from "./ListOutput.ts"
 
 const { cell, flag, integer, jsonOutput, next, nullable, optional, otherMembers, text, texts } = contract
-
-/** Why a listing or a search of a list ended early. */
-const endError = Schema.Struct({ reason: text, message: text, status: optional(integer) })
-
-export const list = (commands: ReadonlyArray<string>) =>
-  jsonOutput({
-    name: "list",
-    version: 1,
-    description:
-      "records of a list of the service, each with the members that the service sent; or the result of --query",
-    commands,
-    document: {
-      items: optional(Schema.Array(Schema.Unknown)),
-      result: optional(Schema.Unknown),
-      cursor: nullable(text),
-      count: integer,
-      complete: flag,
-      read: optional(integer),
-      printedOfPage: optional(integer),
-      repeated: optional(integer),
-      ...next,
-      error: optional(endError)
-    },
-    hasForeignLines: true
-  })
 
 const match = {
   list: text,

@@ -3,7 +3,7 @@ import type { Cell } from "@payments/copy"
 import { Lists, membersOf } from "@payments/core"
 import { contract, printOrEnd } from "@payments/program"
 import { Effect, Stream } from "effect"
-import { outputs } from "../contract/Outputs.ts"
+import { list as listOutput } from "../contract/ListOutput.ts"
 import { plainText } from "../output/PrintedRecord.ts"
 import { columnsOfCells, lookOf, printRows, type RowFormat, shownAs } from "../output/Rows.ts"
 import type { CollectedRecords } from "./CollectedRecords.ts"
@@ -28,7 +28,7 @@ export const printResult = Effect.fnUntraced(function*(
   if (format === "json") {
     return yield* printOrEnd(
       `{"result":${toOutput(json)},${toOutput(endingMembers(ending, records.count))},${
-        contract.versionText(outputs.list)
+        contract.versionText(listOutput)
       }}\n`
     )
   }

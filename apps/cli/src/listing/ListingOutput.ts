@@ -6,7 +6,7 @@ import type { Cell, FieldPath } from "@payments/copy"
 import { exactNumber, Lists, type PaymentsError } from "@payments/core"
 import { type CommandExit, logLine, type Next, nextMembers, print, printOrEnd, requireOutput } from "@payments/program"
 import { Effect, type Stdio, type Terminal } from "effect"
-import { outputs } from "../contract/Outputs.ts"
+import { list as listOutput } from "../contract/ListOutput.ts"
 import type { OutputFile } from "../output/OutputFile.ts"
 import { fieldReader, plainText, projection } from "../output/PrintedRecord.ts"
 import {
@@ -109,7 +109,7 @@ const shapeOf = (
     json: fields === undefined ? (record) => record : projection(fields),
     document: "items",
     // Lines are the records as the service sent them.
-    output: format === "json" ? outputs.list : undefined,
+    output: format === "json" ? listOutput : undefined,
     findsNumbers: false
   }
 }

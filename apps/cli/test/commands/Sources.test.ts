@@ -172,9 +172,10 @@ to = "sqlite:south.db"
           source: "south",
           setting: "base_url",
           value: "https://payments.example.com",
-          from: `${file}:2`
+          from: `${file}:2`,
+          schemaVersion: 1
         },
-        { source: "south", setting: "api_key_command", value: "***", from: `${file}:7` }
+        { source: "south", setting: "api_key_command", value: "***", from: `${file}:7`, schemaVersion: 1 }
       ])
     }).pipe(Effect.scoped))
 

@@ -8,7 +8,7 @@ import { type ClusterFlags, clusterOf, type LoadedSources, loadSources } from "@
 import { Effect, Result } from "effect"
 import { Command, Flag } from "effect/cli"
 import type { Fleet, SourceRunner } from "../cluster/Runners.ts"
-import { outputs } from "../contract/Outputs.ts"
+import { outputs } from "../contract/WorkerOutputs.ts"
 
 export const runnersCommand = (config: ReturnType<typeof settingFlag>, noReloads: Effect.Effect<void>) =>
   Command.make(

@@ -15,7 +15,7 @@ import { Effect, Redacted } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { createHash, timingSafeEqual } from "node:crypto"
 import { IncomingMessage } from "node:http"
-import { outputs } from "../contract/Outputs.ts"
+import { outputs } from "../contract/WorkerOutputs.ts"
 
 /** Who may read more than whether the worker is well. */
 export interface Access {

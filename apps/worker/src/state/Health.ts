@@ -7,7 +7,7 @@ import { heldBackText } from "@payments/copy"
 import { contract } from "@payments/program"
 import { Effect } from "effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
-import { outputs } from "../contract/Outputs.ts"
+import { outputs } from "../contract/WorkerOutputs.ts"
 import { Status } from "./Status.ts"
 import { isWithoutRunner, type ListSnapshot, type Snapshot, type SourceSnapshot } from "./StatusSnapshot.ts"
 

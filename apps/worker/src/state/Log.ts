@@ -15,7 +15,7 @@ import {
 import { Lists, type PaymentsApi, type PaymentsConfigError, type PaymentsError } from "@payments/core"
 import { contract, outcomeExitCode } from "@payments/program"
 import { Context, Duration, Effect, type Fiber, Logger, Option, Result, Tracer } from "effect"
-import { outputs } from "../contract/Outputs.ts"
+import { outputs } from "../contract/WorkerOutputs.ts"
 
 export type LogFormat = "json" | "text"
 

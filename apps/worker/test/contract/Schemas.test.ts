@@ -3,7 +3,7 @@ import { assert, it } from "@effect/vitest"
 import { contract } from "@payments/program"
 import { outputsPage, refusals, staleSchemas, withOutputs } from "@payments/testkit/contract/SchemaFiles"
 import { readFileSync } from "node:fs"
-import { all } from "../../src/contract/Outputs.ts"
+import { all } from "../../src/contract/WorkerOutputs.ts"
 
 it("the committed schemas are those of the outputs: run npm run docs", () => {
   const schemas = contract.jsonSchemas(all)

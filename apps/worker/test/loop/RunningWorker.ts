@@ -5,7 +5,7 @@ import { spawn } from "@payments/testkit/TestProcess"
 import { Effect } from "effect"
 import { once } from "node:events"
 import { join } from "node:path"
-import { outputs } from "../../src/contract/Outputs.ts"
+import { outputs } from "../../src/contract/WorkerOutputs.ts"
 import type { Snapshot } from "../../src/state/StatusSnapshot.ts"
 
 /** The built program. */

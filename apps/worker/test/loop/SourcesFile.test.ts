@@ -6,7 +6,7 @@ import { runProgram, sandboxEnv, temporaryFolder } from "@payments/testkit/progr
 import { Effect } from "effect"
 import { readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { outputs } from "../../src/contract/Outputs.ts"
+import { outputs } from "../../src/contract/WorkerOutputs.ts"
 import { binary, keptBy, startWorker } from "./RunningWorker.ts"
 
 /** Writes a sources file. Each source is a name and further lines. */
