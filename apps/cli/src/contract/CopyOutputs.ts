@@ -2,9 +2,8 @@
 import { contract } from "@payments/program"
 import { Schema } from "effect"
 
-const { completeScan, consumer, flag, generation, integer, jsonOutput, next, nullable, optional, runningScan, text } =
-  contract
-const { texts } = contract
+const { completeScan, consumer, flag, generation, integer, jsonOutput, next, nullable, openRecords } = contract
+const { optional, runningScan, text, texts } = contract
 
 const exported = {
   complete: flag,
@@ -27,6 +26,8 @@ const exported = {
     unchanged: optional(integer),
     missing: optional(integer),
     heldBack: optional(integer),
+    skipped: optional(integer),
+    unchecked: optional(integer),
     reappeared: optional(integer),
     repeated: optional(integer),
     quarantined: optional(integer),
@@ -83,7 +84,11 @@ export const status = jsonOutput({
     generation: nullable(generation),
     lastChange: integer,
     consumers: Schema.Array(consumer),
-    isRewriting: flag
+    isRewriting: flag,
+    oldestOpenSeconds: nullable(Schema.Finite),
+    maxOpenSeconds: nullable(Schema.Finite),
+    isOpenTooLong: nullable(flag),
+    open: nullable(openRecords)
   }
 })
 
@@ -128,7 +133,8 @@ export const changes = jsonOutput({
     id: text,
     fields: texts,
     before: Schema.Unknown,
-    after: Schema.Unknown
+    after: Schema.Unknown,
+    rechecked: nullable(Schema.Struct({ filters: texts, requests: integer, at: text }))
   }
 })
 

@@ -54,8 +54,8 @@ describe.each(["sqlite", "postgres"])("payments mcp with at, from %s", (kind) =>
         assert.strictEqual((yield* call("find", { text: "void" })).returned, 1)
         const { tools } = yield* Effect.promise(() => connection.client.listTools())
         const ask = tools.find(({ name }) => name === "ask")
-        const shown = Questions.questions.filter(({ by, list }) =>
-          personal !== "omit" || by.every(({ field }) => !Lists.personalFields(list).includes(field))
+        const shown = Questions.questions.filter(({ fields, list }) =>
+          personal !== "omit" || fields.every((field) => !Lists.personalFields(list).includes(field))
         )
         // A new question is offered without a change here.
         for (const { description, name } of shown) assert.include(ask?.description, `${name}: ${description}`)

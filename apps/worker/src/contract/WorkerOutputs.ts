@@ -6,7 +6,7 @@ import { contract } from "@payments/program"
 import { Schema } from "effect"
 
 const { completeScan, consumer, flag, generation, integer, jsonOutput, nullable, optional } = contract
-const { otherMembers, runningScan, text, texts } = contract
+const { openRecords, otherMembers, runningScan, text, texts } = contract
 
 const problem = { reason: text, message: text, since: text }
 
@@ -42,6 +42,9 @@ const list = Schema.Struct({
   headProblem: nullable(text),
   drift: texts,
   maxAgeSeconds: nullable(Schema.Finite),
+  maxOpenSeconds: nullable(Schema.Finite),
+  openRecords: nullable(openRecords),
+  open: nullable(Schema.Array(Schema.Struct({ status: nullable(text), seconds: Schema.Finite }))),
   progress: nullable(progress),
   failure: nullable(Schema.Struct({ ...problem, kind: text })),
   stall: nullable(Schema.Struct(problem)),

@@ -53,6 +53,7 @@ export const completeScan = Schema.Struct({
     sums: Schema.Record(Schema.String, text),
     digest: text,
     heldBack: optional(integer),
+    heldBackBy: optional(text),
     rule: optional(text)
   })))
 })
@@ -71,4 +72,16 @@ export const consumer = Schema.Struct({
   position: integer,
   lag: optional(nullable(integer)),
   movedAt: text
+})
+
+/** The records of a list whose status is not final, by status. */
+export const openRecords = Schema.Struct({
+  finalStates: Schema.Struct({ states: texts, from: Schema.Literals(["configured", "learned", "unknown"]) }),
+  statuses: Schema.Array(Schema.Struct({
+    status: nullable(text),
+    records: integer,
+    undated: integer,
+    oldestAt: optional(text)
+  })),
+  lacking: texts
 })
