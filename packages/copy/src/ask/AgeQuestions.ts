@@ -113,28 +113,31 @@ const settlementCalendar = (): Question => {
       const order = options.isLargestFirst === true
         ? [...largestFirst("payment_amount"), ...nullsLast("payment_day")]
         : nullsLast("payment_day")
+      const isSettled = `settled_on <= ${today}`
       return `WITH dated AS (SELECT payment_date, payment_amount, ${
         dayNumberOf("substr(payment_date, 1, 10)")
-      } AS paid_on,
-          ${dayNumberOf("settlement_date")} AS settled_on
+      } AS paid_on, ${dayNumberOf("settlement_date")} AS settled_on
           FROM invoices WHERE ${
         conditionOf(known, options)
       } AND (payment_date IS NOT NULL OR settlement_date IS NOT NULL)
           ${everyRow}),
-        paid AS (SELECT CASE WHEN paid_on IS NOT NULL THEN substr(payment_date, 1, 10) END AS payment_day,
+        paid AS MATERIALIZED (SELECT CASE WHEN paid_on IS NOT NULL THEN substr(payment_date, 1, 10) END AS payment_day,
           ${weekdayOf("paid_on")} AS weekday, payment_amount,
-          CASE WHEN settled_on <= ${today} THEN payment_amount END AS settled_amount,
-          CASE WHEN settled_on <= ${today} THEN NULL ELSE payment_amount END AS expected_amount,
-          CASE WHEN settled_on <= ${today} THEN 1 END AS is_settled,
-          CASE WHEN settled_on <= ${today} THEN settled_on - paid_on END AS lag FROM dated),
+          CASE WHEN ${isSettled} THEN payment_amount END AS settled_amount,
+          CASE WHEN ${isSettled} THEN NULL ELSE payment_amount END AS expected_amount,
+          CASE WHEN ${isSettled} THEN 1 END AS is_settled,
+          CASE WHEN ${isSettled} THEN settled_on - paid_on END AS lag FROM dated),
         lags AS (SELECT weekday, lag, row_number() OVER (PARTITION BY weekday ORDER BY count(*) DESC, lag) AS nth
-          FROM paid WHERE lag IS NOT NULL GROUP BY weekday, lag)
+          FROM paid WHERE lag IS NOT NULL GROUP BY weekday, lag),
+        usual AS MATERIALIZED (SELECT weekday AS usual_weekday, lag AS lag_of_weekday FROM lags WHERE nth = 1)
         SELECT payment_day, weekday, count(*) AS records, count(is_settled) AS settled,
           count(*) - count(is_settled) AS expected, ${sum("payment_amount")} AS payment_amount,
           count(*) - count(payment_amount) AS payment_amount_null, ${sum("settled_amount")} AS settled_amount,
-          ${sum("expected_amount")} AS expected_amount, min(lag) AS shortest_lag, max(lag) AS longest_lag,
-          (SELECT lag FROM lags WHERE lags.weekday = paid.weekday AND nth = 1) AS lag_of_weekday
-        FROM paid GROUP BY payment_day, weekday ORDER BY ${order.join(", ")}`
+          ${
+        sum("expected_amount")
+      } AS expected_amount, min(lag) AS shortest_lag, max(lag) AS longest_lag, lag_of_weekday
+        FROM paid LEFT JOIN usual ON usual_weekday = weekday
+        GROUP BY payment_day, weekday, lag_of_weekday ORDER BY ${order.join(", ")}`
     }
   }
 }
