@@ -31,7 +31,7 @@ const rowsOf = (ast: SchemaAST.AST, prefix = ""): ReadonlyArray<string> =>
   SchemaAST.isObjects(ast)
     ? ast.propertySignatures.flatMap(({ name, type }) => [
       `| \`${prefix}${String(name)}\` | ${descriptionOf(type).replaceAll("|", "\\|")} |`,
-      ...rowsOf(type, `${String(name)}.`)
+      ...rowsOf(type, `${prefix}${String(name)}.`)
     ])
     : []
 

@@ -61,6 +61,7 @@ export { allSettings } from "./settings/SettingTable.ts"
 export {
   chosenBoundTo,
   chosenConfig,
+  chosenJournal,
   chosenPersonal,
   chosenRateLimitStore,
   ChosenSource,
@@ -69,7 +70,7 @@ export {
   SourceFlag
 } from "./sources/ChosenSource.ts"
 export { savedStatement } from "./sources/SavedStatement.ts"
-export type { StatementSettings } from "./sources/SourceSchema.ts"
+export type { JournalSettings, StatementSettings } from "./sources/SourceSchema.ts"
 export * as MetricDefinitions from "./telemetry/MetricDefinitions.ts"
 export type { ObservedList } from "./telemetry/MetricFacts.ts"
 export {

@@ -1,19 +1,11 @@
 /** Writes the result of a query as a chart in the terminal, as a page, and as an SVG file. */
-import {
-  type Cell,
-  Destination,
-  printable,
-  realPathIfAny,
-  replaceFile,
-  systemCodeOf,
-  writeProblem
-} from "@payments/copy"
-import { CommandExit, ExitCode, grouped, printOrEnd, requireOutput, usage } from "@payments/program"
-import { DateTime, Effect, FileSystem, Stream } from "effect"
-import { resolve, sep } from "node:path"
+import { type Cell, type Destination, printable } from "@payments/copy"
+import { grouped, printOrEnd, requireOutput, usage } from "@payments/program"
+import { DateTime, Effect, Stream } from "effect"
 import type { Total } from "../output/QuestionRows.ts"
 import { lookOf } from "../output/Rows.ts"
 import { logWrapped } from "../output/Wrapped.ts"
+import { checkWrittenFiles, writeFileWith } from "../output/WrittenFile.ts"
 import type { ChartColumns } from "./ChartData.ts"
 
 interface Result<E, R> {
@@ -127,40 +119,16 @@ export const createdAt = Effect.map(
   (now) => `${DateTime.formatIso(now).slice(0, 16).replace("T", " ")} UTC`
 )
 
-/** Fails if both files are the same, or if one would replace a file of the copy that the query reads. */
-export const checkFiles = Effect.fnUntraced(
-  function*({ html, svg }: ChartOutputs, destination: Destination.StoredDestination) {
-    const files = [
-      ...html === undefined ? [] : [{ flag: "--html", path: realPath(html) }],
-      ...svg === undefined ? [] : [{ flag: "--svg", path: realPath(svg) }]
-    ]
-    if (files.length === 2 && files[0]?.path === files[1]?.path) {
-      return yield* usage("--html and --svg name the same file.")
-    }
-    const { place } = Destination.operations(destination)
-    if (!place.isLocal) return
-    const copy = realPath(place.path)
-    for (const { flag, path } of files) {
-      // The files of a database that SQLite adds have its name, `-` and a suffix.
-      const isOfCopy = path === copy || path.startsWith(place.path === place.file ? `${copy}-` : withSeparator(copy))
-      if (isOfCopy) return yield* usage(`${flag} names a file of the copy that the query reads. Name another file.`)
-    }
-  }
-)
-
-const realPath = (path: string): string => realPathIfAny(resolve(path)) ?? resolve(path)
-
-const withSeparator = (folder: string): string => folder.endsWith(sep) ? folder : folder + sep
+/** Fails as {@link checkWrittenFiles} does. */
+export const checkFiles = (
+  { html, output, svg }: ChartOutputs & { readonly output?: string | undefined },
+  destination: Destination.StoredDestination
+) =>
+  checkWrittenFiles(
+    [{ flag: "--html", file: html }, { flag: "--svg", file: svg }, { flag: "--output", file: output }],
+    destination
+  )
 
 /** Replaces the file. Only its owner may read it. */
-export const writeFile = Effect.fnUntraced(function*(flag: string, file: string, text: string) {
-  const fs = yield* FileSystem.FileSystem
-  // If the name is a symbolic link, its target is replaced.
-  const target = yield* Effect.orElseSucceed(fs.realPath(file), () => file)
-  yield* Effect.mapError(replaceFile(target, text), (error) =>
-    new CommandExit({
-      exitCode: ExitCode.destination,
-      problem: `${flag}: ${printable(file)} cannot be written: ${writeProblem(systemCodeOf(error))}.`,
-      reason: "Output"
-    }))
-})
+export const writeFile = (flag: string, file: string, text: string) =>
+  writeFileWith(flag, file, (temporary) => temporary.writeAll(new TextEncoder().encode(text)))

@@ -46,13 +46,28 @@ import { Argument, Command } from "effect/cli"
 import { outputs } from "../contract/Outputs.ts"
 import { flagsText, type GivenFlags, givenFlags, isPrintable, nextText } from "../listing/ContinueCommand.ts"
 import { describe } from "../listing/ListingOutput.ts"
-import { logPoint, optionalPointIn, pointMetavar, pointProblems, pointWords } from "../listing/PointFlag.ts"
-import { type Column, lookOf, makeRowWriter, printRows, type RowFormat, rowFormatFlag } from "../output/Rows.ts"
+import { omittedNote } from "../listing/OmittedFields.ts"
+import { optionalPointIn, pointMetavar, pointNotes, pointProblems, pointWords } from "../listing/PointFlag.ts"
+import type { ControlOptions } from "../output/ControlSheet.ts"
+import { type Column, lookOf, makeRowWriter, printRows } from "../output/Rows.ts"
+import {
+  amountsNote,
+  type Printed,
+  type RowsTarget,
+  sheetFormats,
+  stateBefore,
+  targetFlags,
+  targetIn,
+  writeRows
+} from "../output/RowsTarget.ts"
 import { valueText } from "../output/ValueText.ts"
 import { logWrapped, wrapped } from "../output/Wrapped.ts"
+import { checkWrittenFiles, printingTo } from "../output/WrittenFile.ts"
 
 /** How many records of a list are shown. */
 export const limits = { default: 100, most: 10_000 } as const
+
+const notSearched = "a search does not find what they had"
 
 const findFlags = {
   text: Argument.String("text").pipe(
@@ -64,7 +79,7 @@ const findFlags = {
   at: textFlag("at", pointMetavar, `in a copy: search the rows as they were then: ${pointWords}`),
   contains: switchFlag("contains", "in a copy: find fields that contain the text, in upper or lower case"),
   limit: textFlag("limit", "NUMBER", `show at most this many records of a list; default ${limits.default}`),
-  format: rowFormatFlag
+  ...targetFlags(sheetFormats)
 }
 
 /** Makes `payments find`. `api` is the service to search. */
@@ -73,34 +88,33 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
     "find",
     findFlags,
     Effect.fnUntraced(function*(input) {
+      const target = yield* targetIn(input, sheetFormats)
       const isInCopy = input.copy || input.from !== undefined
       const { limit, point, text } = yield* settingsIn(input, isInCopy)
       const most = limit ?? limits.default
-      const incomplete = new Map<string, string>()
-      let reached: ReachedPoint | undefined
-      const found: Stream.Stream<
-        Found,
-        ProgramError,
-        R | ChosenSource | FileSystem.FileSystem | Stdio.Stdio | Terminal.Terminal
-      > = isInCopy
-        ? Stream.unwrap(Effect.map(
-          searchCopy(text, { from: input.from, most, contains: input.contains, incomplete, point }),
-          ({ found: matches, reached: of }) => {
-            reached = of
-            return Stream.fromIterable(matches)
-          }
-        ))
-        : Stream.provide(findInApi(text, most), api)
+      const destination = isInCopy ? yield* fromDestination(input.from) : undefined
+      if (destination !== undefined) yield* checkWrittenFiles([{ flag: "--output", file: input.output }], destination)
+      const before = destination === undefined ? undefined : yield* stateBefore(target, destination, Lists.all)
+      const search = searchIn(api, { text, destination, most, contains: input.contains, point })
       const results: Array<Found> = []
       const stdio = yield* Stdio.Stdio
       const flags = { ...input, source: yield* SourceFlag, config: yield* ConfigFlag }
       const nextOn = (isTerminal: boolean) => most < limits.most ? nextOf(flags, isTerminal) : undefined
-      yield* printFound(Stream.tap(found, (result) => Effect.sync(() => results.push(result))), {
-        results,
-        incomplete,
-        next: nextOn(yield* stdio.stdoutIsTerminal),
-        wanted: input.format
-      })
+      const found = Stream.tap(search.found, (result) => Effect.sync(() => results.push(result)))
+      const { format } = target
+      const omitted = destination === undefined
+        ? undefined
+        : yield* omittedNote(destination, Lists.all, () => true, notSearched)
+      const notes = () => [...omitted === undefined ? [] : [omitted], ...search.notes()]
+      if (format === "xlsx") {
+        const asked = [["search", `${input.contains ? "contains" : "equals"} ${text}`]] as const
+        const control = { asked, destination, lists: Lists.all, before, isNow: point === undefined, notes }
+        yield* writeFound(found, { results, limit: most, target, control })
+      } else {
+        const next = nextOn(target.output === undefined && (yield* stdio.stdoutIsTerminal))
+        const printed = { ...target, format }
+        yield* printingTo(target.output, printFound(found, { results, incomplete: search.incomplete, next, printed }))
+      }
       const showsCommand = yield* stdio.stderrIsTerminal
       yield* logNotes(results, {
         limit: most,
@@ -109,8 +123,7 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
         showsCommand,
         contains: input.contains
       })
-      if (reached === undefined) { for (const [list, why] of incomplete) yield* logWrapped(`${list}: ${why}.`) }
-      else yield* logPoint(reached)
+      for (const note of notes()) yield* logWrapped(note)
       yield* checkAll(
         Object.fromEntries(
           results.flatMap(({ error, list }) => error === undefined ? [] : [[list.label, Effect.fail(error)] as const])
@@ -153,18 +166,48 @@ const settingsIn = (input: Command.Command.Config.Infer<typeof findFlags>, isInC
       : Effect.void
   })
 
+/** Returns the matches in the copy, or in the service, and what is to be said about them when they were read. */
+const searchIn = <R>(
+  api: Layer.Layer<PaymentsApi, ProgramError, R>,
+  { destination, text, ...options }: {
+    readonly text: string
+    readonly destination: Destination.StoredDestination | undefined
+    readonly most: number
+    readonly contains: boolean
+    readonly point: NamedPoint | undefined
+  }
+) => {
+  const incomplete = new Map<string, string>()
+  let reached: ReachedPoint | undefined
+  const found: Stream.Stream<
+    Found,
+    ProgramError,
+    R | ChosenSource | FileSystem.FileSystem | Stdio.Stdio | Terminal.Terminal
+  > = destination === undefined
+    ? Stream.provide(findInApi(text, options.most), api)
+    : Stream.unwrap(Effect.map(searchCopy(text, { ...options, destination, incomplete }), (search) => {
+      reached = search.reached
+      return Stream.fromIterable(search.found)
+    }))
+  return {
+    found,
+    incomplete,
+    notes: () =>
+      reached === undefined ? Array.from(incomplete, ([list, why]) => `${list}: ${why}.`) : pointNotes(reached)
+  }
+}
+
 /** Searches a copy. Adds the lists that it has not as the service has them to `incomplete`, and why. */
 const searchCopy = Effect.fnUntraced(function*(
   text: string,
-  { contains, from, incomplete, most, point }: {
+  { contains, destination, incomplete, most, point }: {
     readonly point: NamedPoint | undefined
-    readonly from: string | undefined
+    readonly destination: Destination.StoredDestination
     readonly most: number
     readonly contains: boolean
     readonly incomplete: Map<string, string>
   }
 ) {
-  const destination = yield* fromDestination(from)
   const pseudonym = contains ? undefined : yield* pseudonymIn(destination, text)
   const comparison = contains ? "contains" : "equals"
   const search = { text, limit: most, comparison, pseudonym } as const
@@ -216,14 +259,14 @@ const incompleteLists = (destination: Destination.StoredDestination) =>
  */
 const printFound = Effect.fnUntraced(function*<R>(
   found: Stream.Stream<Found, ProgramError, R>,
-  { incomplete, next, results, wanted }: {
+  { incomplete, next, printed: { csv, format }, results }: {
     readonly results: ReadonlyArray<Found>
     readonly incomplete: ReadonlyMap<string, string>
     readonly next: Next | undefined
-    readonly wanted: RowFormat | undefined
+    readonly printed: Printed
   }
 ) {
-  const look = yield* lookOf(wanted)
+  const look = yield* lookOf(format)
   if (look.format === "table") {
     // The widths of the columns fit all lists, so that there is one header.
     const matches = (yield* Stream.runCollect(found)).flatMap((list) => list.matches)
@@ -232,7 +275,7 @@ const printFound = Effect.fnUntraced(function*<R>(
   }
   if (look.format === "csv") {
     const rows = Stream.map(found, ({ matches }) => matches)
-    return yield* printRows(csvColumns, rows, look.format, { empty: "No records." })
+    return yield* printRows(csvColumns, rows, look.format, { empty: "No records.", csv })
   }
   yield* requireOutput
   const writer = yield* makeRowWriter<Match>(
@@ -245,6 +288,31 @@ const printFound = Effect.fnUntraced(function*<R>(
   )
   yield* printOrEnd(end(false))
 })
+
+/** Writes a workbook. Its control sheet says which lists have more matches, or could not be searched. */
+const writeFound = <R>(
+  found: Stream.Stream<Found, ProgramError, R>,
+  { control, limit, results, target }: {
+    readonly results: ReadonlyArray<Found>
+    readonly limit: number
+    readonly target: RowsTarget
+    readonly control: ControlOptions
+  }
+) =>
+  writeRows(sheetColumns, Stream.map(found, ({ matches }) => matches), target, {
+    empty: "",
+    control: {
+      ...control,
+      notes: () => [
+        amountsNote,
+        ...control.notes(),
+        ...isCut(results) ? [cutText(results, limit)] : [],
+        ...results.flatMap(({ error, list }) =>
+          error === undefined ? [] : [`${list.label}: not searched. ${describe(error).message}`]
+        )
+      ]
+    }
+  })
 
 /** The members of the JSON document after its items. */
 const endOf = (
@@ -270,9 +338,24 @@ const endOf = (
 const cutLists = (results: ReadonlyArray<Found>): ReadonlyArray<string> =>
   results.filter(({ complete, error }) => !complete && error === undefined).map(({ list }) => list.title)
 
+const cutText = (results: ReadonlyArray<Found>, limit: number): string =>
+  `Not all matches are shown. These lists have more than ${limit}: ${allOf(cutLists(results))}.`
+
 const isCut = (results: ReadonlyArray<Found>): boolean => cutLists(results).length > 0
 
-const repeated = ["source", "config", "from", "copy", "at", "contains", "format"] as const
+const repeated = [
+  "source",
+  "config",
+  "from",
+  "copy",
+  "at",
+  "contains",
+  "format",
+  "output",
+  "delimiter",
+  "decimalComma",
+  "bom"
+] as const
 
 /** Returns the command that shows more. The text may be personal: the command repeats it only if `showsText` is true. */
 const nextOf = (
@@ -301,7 +384,7 @@ const logNotes = Effect.fnUntraced(function*(
   }
 ) {
   if (isCut(results)) {
-    const cut = `Not all matches are shown. These lists have more than ${limit}: ${allOf(cutLists(results))}.`
+    const cut = cutText(results, limit)
     yield* logNote({
       message: next === undefined
         ? yield* wrapped(`${cut} Use payments query on a copy.`)
@@ -361,6 +444,13 @@ const csvColumns: ReadonlyArray<Column<Match>> = [
   listColumn,
   fieldsColumn,
   idColumn,
+  { name: "missing", of: ({ isMissing }) => ({ json: String(isMissing) }) },
+  { name: "record", of: ({ raw }) => raw }
+]
+
+/** The columns of a workbook: those of people, and the record. */
+const sheetColumns: ReadonlyArray<Column<Match>> = [
+  ...tableColumns,
   { name: "missing", of: ({ isMissing }) => ({ json: String(isMissing) }) },
   { name: "record", of: ({ raw }) => raw }
 ]

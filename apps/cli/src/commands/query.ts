@@ -1,7 +1,5 @@
 /** `payments query`: answers a ready-made question about a destination, or runs an SQL query on it. */
 import {
-  type Cell,
-  columnValues,
   Destination,
   type FieldCondition,
   freshnessOf,
@@ -20,6 +18,9 @@ import {
 import { Lists } from "@payments/core"
 import {
   checkAll,
+  chosenJournal,
+  CommandExit,
+  ExitCode,
   fromDestination,
   fromDestinationIfAny,
   fromFlag,
@@ -36,25 +37,33 @@ import { Argument, Command, Flag } from "effect/cli"
 import { type ChartOutputs, checkFiles, writeChart } from "../charts/ChartOutput.ts"
 import { outputs } from "../contract/Outputs.ts"
 import { listsIn } from "../listing/ListsInStatement.ts"
-import { logOmitted } from "../listing/OmittedFields.ts"
+import { omittedNote } from "../listing/OmittedFields.ts"
 import { logPoint, optionalPointIn, pointMetavar, pointNotes, pointProblems, pointWords } from "../listing/PointFlag.ts"
 import { conditionsOf } from "../listing/Selection.ts"
 import { conditionSyntax } from "../listing/Where.ts"
+import type { ControlOptions } from "../output/ControlSheet.ts"
+import { isJournal, journalFormats, writeJournal } from "../output/Journal.ts"
+import { type Column, columnsOfCells, type Heading, lookOf, memberNames, printRows } from "../output/Rows.ts"
 import {
-  type Column,
-  columnsOfCells,
-  type Heading,
-  lookOf,
-  memberNames,
-  printRows,
-  type RowFormat,
-  rowFormatFlag
-} from "../output/Rows.ts"
+  amountsNote,
+  conditionText,
+  printedIn,
+  type RowsTarget,
+  sheetFormats,
+  stateBefore,
+  targetFlags,
+  targetIn,
+  writeRows
+} from "../output/RowsTarget.ts"
+import { printTables } from "../output/TablesOutput.ts"
 import { valueText } from "../output/ValueText.ts"
 import { logWrapped } from "../output/Wrapped.ts"
+import { printingTo } from "../output/WrittenFile.ts"
 
 /** How many groups a terminal shows unless `--top` says more. */
 const defaultTop = 20
+
+const formats = [...sheetFormats, ...journalFormats] as const
 
 export const queryCommand = Command.make(
   "query",
@@ -91,16 +100,23 @@ export const queryCommand = Command.make(
       "envelope",
       "with --format json: an object with schemaVersion, the columns and the rows as items, instead of an array of rows"
     ),
-    format: rowFormatFlag
+    ...targetFlags(formats)
   },
   Effect.fnUntraced(
     function*(given) {
-      if (given.tables) return yield* printTables(yield* copyIfAny(given.from), given.format)
-      if (given.questions) {
-        return yield* printRows(questionColumns, Stream.make(Questions.questions), given.format, {
-          empty: "",
-          output: outputs.queryQuestions
-        })
+      const target = yield* targetIn(given, formats)
+      if (given.tables || given.questions) {
+        const printed = yield* printedIn(target)
+        return yield* printingTo(
+          target.output,
+          given.tables
+            ? printTables(yield* copyIfAny(given.from), printed)
+            : printRows(questionColumns, Stream.make(Questions.questions), printed.format, {
+              empty: "",
+              csv: target.csv,
+              output: outputs.queryQuestions
+            })
+        )
       }
       const { destination, month, point, question, sql, top } = yield* checkAll({
         point: optionalPointIn(given.at),
@@ -128,7 +144,7 @@ export const queryCommand = Command.make(
             } for questions. In a statement, write a condition such as WHERE, or LIMIT.`
           )
         }
-        return yield* printStatement(given, { destination, sql, point })
+        return yield* printStatement({ ...given, ...target }, { destination, sql, point })
       }
       const where = yield* conditionsOf(question.list, given.where, columnNamesOf(question.list))
       const { finalStates } = yield* openSettingsOf(yield* sourceOfDestination(given.from))
@@ -137,15 +153,17 @@ export const queryCommand = Command.make(
         ? yield* Questions.basisOf(destination, question, configured)
         : yield* Questions.basisAt(destination, question, point, configured)
       const ages = point === undefined ? yield* agesOf(destination, question) : []
-      const reached = yield* printAnswer(given, { destination, question, month, top, where, ages, point, basis })
-      const asked = new Set([...question.fields, ...where.map(({ path }) => path.names.join("."))])
-      yield* logOmitted(destination, [question.list], (column, field) => asked.has(field) || asked.has(column))
+      const asked: Asked = { destination, question, month, top, where, ages, point, basis }
+      const { leftOut, reached } = yield* printAnswer({ ...given, ...target }, asked)
+      const omitted = yield* omittedIn(asked)
+      if (omitted !== undefined) yield* logWrapped(omitted)
       if (reached !== undefined) yield* logPoint(reached)
       for (const note of Questions.basisNotes(question, basis)) yield* logWrapped(note)
       // The totals of a list that was never read to its end, or of which the last scan returned a part, must not look complete.
       for (const age of ages) {
         if (age.endedAt === undefined || age.heldBack !== undefined) yield* logWrapped(ageText(age))
       }
+      yield* requireAll(leftOut)
     },
     (effect, given) =>
       Effect.catchTags(effect, {
@@ -183,6 +201,10 @@ export const queryCommand = Command.make(
       description: "the invoices by the status that they had at the end of this day"
     },
     {
+      command: "payments query settled-by-day --month 2024-01 --from sqlite:./payments.db --output january.xlsx",
+      description: "a workbook, with a control sheet for the sums and the copy"
+    },
+    {
       command: `payments query --from file:./payments --format csv "SELECT id, amount FROM payout_requests"`,
       description: "rows as CSV"
     }
@@ -194,14 +216,19 @@ const printStatement = Effect.fnUntraced(function*(
   given: Outputs,
   { destination, point, sql }: Pick<Asked, "destination" | "point"> & { readonly sql: string }
 ) {
-  const reached = yield* Effect.scoped(Effect.gen(function*() {
+  const lists = listsIn(sql)
+  const before = yield* stateBefore(given, destination, lists)
+  const omitted = yield* omittedNote(destination, lists, (column) => new RegExp(`\\b${column}\\b`, "i").test(sql))
+  const { leftOut, reached } = yield* Effect.scoped(Effect.gen(function*() {
     const result: Result = point === undefined
       ? yield* query(destination, sql)
       : yield* queryAt(destination, { sql }, point)
     if (!isDrawn(given)) {
-      const columns = columnsOfCells(result.columns.map((name) => headingOf(name)))
-      yield* printRows(columns, result.rows, given.format, { empty: "No rows.", ...envelopeOf(given, result) })
-      return result.point
+      const asked = [["statement", sql] as const]
+      const notes = () => notesOf(omitted, result)
+      const control = { asked, destination, lists, before, isNow: point === undefined, notes }
+      const left = yield* writeResult(result, given, { empty: "No rows.", control })
+      return { reached: result.point, leftOut: left }
     }
     yield* writeChart(given, result, {
       title: "Query result",
@@ -214,26 +241,63 @@ const printStatement = Effect.fnUntraced(function*(
       emptyMessage: "No rows.",
       totals: undefined
     })
-    return result.point
+    return { reached: result.point, leftOut: undefined }
   }))
-  const lists = listsIn(sql)
-  yield* logOmitted(destination, lists, (column) => new RegExp(`\\b${column}\\b`, "i").test(sql))
-  if (reached !== undefined) return yield* logPoint(reached)
+  if (omitted !== undefined) yield* logWrapped(omitted)
+  if (reached !== undefined) {
+    yield* logPoint(reached)
+    return yield* requireAll(leftOut)
+  }
   // The rows are printed already, and a user who may read only some tables need not read the others.
   const ages = yield* Effect.orElseSucceed(agesOf(destination, undefined, lists), () => [])
   for (const age of ages) if (age.heldBack !== undefined) yield* logWrapped(ageText(age))
+  yield* requireAll(leftOut)
 })
 
-interface Outputs extends ChartOutputs {
-  readonly format: RowFormat | undefined
+interface Outputs extends ChartOutputs, RowsTarget<typeof formats[number]> {
   readonly envelope: boolean
 }
+
+/** Writes rows as a journal, a workbook or text. Returns which rows are left out. */
+const writeResult = Effect.fnUntraced(function*(
+  { columns, rows }: QueryResult,
+  given: Outputs,
+  { control, empty, question }: {
+    readonly empty: string
+    readonly question?: Questions.Question
+    readonly control: ControlOptions
+  }
+) {
+  const { format } = given
+  if (isJournal(format)) {
+    const settings = yield* chosenJournal
+    const [list, other] = control.lists
+    if (list === undefined || other !== undefined) return yield* usage("A journal is of one list. Query one list.")
+    return yield* writeJournal(rows, given.output, { columns, format, list, settings })
+  }
+  const headings = columnsOfCells(columns.map((name) => headingOf(name, question)))
+  const envelope = envelopeOf(given, columns)
+  yield* writeRows(headings, rows, { ...given, format }, { empty, control, ...envelope })
+  return undefined
+})
+
+/** Fails if rows are left out. */
+const requireAll = (leftOut: string | undefined) =>
+  leftOut === undefined
+    ? Effect.void
+    : Effect.fail(new CommandExit({ exitCode: ExitCode.incomplete, problem: leftOut }))
+
+/** The sentences of a control sheet. */
+const notesOf = (omitted: string | undefined, { point }: Result): ReadonlyArray<string> => [
+  ...omitted === undefined ? [] : [omitted],
+  ...point === undefined ? [] : pointNotes(point)
+]
 
 /**
  * Makes a JSON document an object with a version. Without `--envelope` it is an array, whose rows have exactly the columns of
  * the statement, because a member of ours would be one more column.
  */
-const envelopeOf = ({ envelope, format }: Outputs, { columns }: Result) =>
+const envelopeOf = ({ envelope, format }: Outputs, columns: QueryResult["columns"]) =>
   envelope && format === "json"
     ? { members: `"columns":${JSON.stringify(memberNames(columns))}`, output: outputs.query }
     : {}
@@ -257,7 +321,7 @@ interface Asked {
 
 /** Prints the answer to a question. People also see the sums over all groups, so they get the first groups only. */
 const printAnswer = Effect.fnUntraced(function*(given: Outputs, asked: Asked) {
-  const { ages, basis, destination, month, point, question, top, where } = asked
+  const { basis, destination, month, point, question, top, where } = asked
   const parameters = {
     basis,
     month,
@@ -265,47 +329,86 @@ const printAnswer = Effect.fnUntraced(function*(given: Outputs, asked: Asked) {
     // A chart over time stays in the order of time unless the largest are wanted.
     isLargestFirst: top === undefined ? undefined : true
   }
+  const before = yield* stateBefore(given, destination, [question.list])
   const result: Result = point === undefined
     ? yield* Questions.answer(destination, question, parameters)
     : yield* Questions.answerAt(destination, question, parameters, point)
-  const reached = result.point
-  const empty = noRowsMessage(asked)
+  const sql = Questions.withValues(
+    yield* Questions.statementOf(Destination.operations(destination).dialect, question, parameters)
+  )
+  if (isDrawn(given)) {
+    yield* drawAnswer(given, asked, { result, sql })
+    return { reached: result.point, leftOut: undefined }
+  }
+  if (given.format === "table" || (given.format === undefined && (yield* lookOf(undefined)).format === "table")) {
+    yield* printingTo(given.output, printTable(asked, result))
+    return { reached: result.point, leftOut: undefined }
+  }
+  const rows = Stream.flattenIterable(result.rows).pipe(Stream.take(top ?? Infinity), Stream.chunks)
+  const omitted = yield* omittedIn(asked)
+  const notes = () => [amountsNote, ...notesOf(omitted, result), ...Questions.basisNotes(question, basis)]
+  const control = {
+    asked: askedIn(asked, sql),
+    destination,
+    lists: [question.list],
+    before,
+    isNow: point === undefined,
+    notes
+  }
+  const leftOut = yield* writeResult({ ...result, rows }, given, { empty: noRowsMessage(asked), question, control })
+  return { reached: result.point, leftOut }
+}, Effect.scoped)
+
+/** Returns what a control sheet says about a question. */
+const askedIn = ({ month, question, top, where }: Asked, sql: string): ControlOptions["asked"] => [
+  ["question", `${question.name}: ${question.description}`],
+  ...month === undefined ? [] : [["month", month] as const],
+  ...where.map((condition) => ["condition", conditionText(condition)] as const),
+  ...top === undefined ? [] : [["groups", `the ${top} largest`] as const],
+  ["statement", sql]
+]
+
+/** Returns a sentence about the fields of a question that the copy leaves out. */
+const omittedIn = ({ destination, question, where }: Asked) => {
+  const fields = new Set([...question.fields, ...where.map(({ path }) => path.names.join("."))])
+  return omittedNote(destination, [question.list], (column, field) => fields.has(field) || fields.has(column))
+}
+
+const drawAnswer = Effect.fnUntraced(function*(
+  given: Outputs,
+  asked: Asked,
+  { result, sql }: { readonly result: Result; readonly sql: string }
+) {
+  const { ages, basis, question, top } = asked
+  const { emptyTotal } = yield* Effect.promise(() => import("../output/QuestionRows.ts"))
+  yield* writeChart(given, result, {
+    title: titleOf(asked),
+    description: amountsNote,
+    sql,
+    chart: top === undefined ? question.chart : { ...question.chart, isOverTime: false },
+    notes: [
+      ...result.point === undefined ? ages.map(ageText) : pointNotes(result.point),
+      ...Questions.basisNotes(question, basis)
+    ],
+    emptyMessage: noRowsMessage(asked),
+    totals: { shown: top ?? Infinity, empty: emptyTotal(question, result.columns) }
+  })
+})
+
+const printTable = Effect.fnUntraced(function*(asked: Asked, result: Result) {
+  const { question, top } = asked
   const { emptyTotal, withTotals } = yield* Effect.promise(() => import("../output/QuestionRows.ts"))
   const noGroup = emptyTotal(question, result.columns)
-  if (isDrawn(given)) {
-    yield* writeChart(given, result, {
-      title: titleOf(asked),
-      description: amountsNote,
-      sql: Questions.withValues(
-        yield* Questions.statementOf(Destination.operations(destination).dialect, question, parameters)
-      ),
-      chart: top === undefined ? question.chart : { ...question.chart, isOverTime: false },
-      notes: [
-        ...reached === undefined ? ages.map(ageText) : pointNotes(reached),
-        ...Questions.basisNotes(question, basis)
-      ],
-      emptyMessage: empty,
-      totals: { shown: top ?? Infinity, empty: noGroup }
-    })
-    return reached
-  }
-  const { format, style } = yield* lookOf(given.format)
   const columns = columnsOfCells(result.columns.map((name) => headingOf(name, question)))
-  if (format !== "table") {
-    const rows = Stream.flattenIterable(result.rows).pipe(Stream.take(top ?? Infinity), Stream.chunks)
-    yield* printRows(columns, rows, format, { empty, ...envelopeOf(given, result) })
-    return reached
-  }
-  const isShortened = top === undefined && style.onTerminal && !question.chart.isOverTime
+  const isShortened = top === undefined && (yield* lookOf("table")).style.onTerminal && !question.chart.isOverTime
   const shown = top ?? (isShortened ? defaultTop : Infinity)
   let others = noGroup
   const rows = withTotals(result.rows, noGroup, shown, (found) => void (others = found))
-  yield* printRows(columns, rows, format, { empty })
+  yield* printRows(columns, rows, "table", { empty: noRowsMessage(asked) })
   if (isShortened && others.groups > 0) {
     yield* logWrapped(`These are the ${shown} largest groups. --top shows more, and --format csv all of them.`)
   }
-  return reached
-}, Effect.scoped)
+})
 
 const noRowsMessage = ({ month, question: { status }, where }: Asked): string =>
   [
@@ -349,7 +452,7 @@ const questionOf = (sql: string | undefined) => {
   return Effect.fail(usage(`There is no question ${sql}. ${hint}`))
 }
 
-const conflictOf = ({ chart, envelope, format, html, svg }: Outputs) => {
+const conflictOf = ({ chart, envelope, format, html, output, svg }: Omit<Outputs, "csv">) => {
   if (envelope && format !== "json") return usage("--envelope is for --format json. Add it, or leave --envelope out.")
   const files = [["--html", html, "page"], ["--svg", svg, "chart"]] as const
   for (const [flag, file, what] of files) {
@@ -358,8 +461,8 @@ const conflictOf = ({ chart, envelope, format, html, svg }: Outputs) => {
     }
   }
   const drawn = [...chart ? ["--chart"] : [], ...files.flatMap(([flag, file]) => file === undefined ? [] : [flag])]
-  return format !== undefined && drawn.length > 0
-    ? usage(`${drawn[0]} and --format exclude each other.`)
+  return (format !== undefined || output !== undefined) && drawn.length > 0
+    ? usage(`${drawn[0]} and ${format === undefined ? "--output" : "--format"} exclude each other.`)
     : Effect.void
 }
 
@@ -370,18 +473,8 @@ const titleOf = ({ month, question, where }: Asked): string =>
     ...where.map(conditionText)
   ].join(", ")
 
-const conditionText = (condition: FieldCondition): string => {
-  const { header } = condition.path
-  return "value" in condition
-    ? `${header} ${condition.operator} ${condition.value}`
-    : `${header} is ${condition.operator}`
-}
-
 const columnNamesOf = (list: Lists.AnyList): ReadonlyArray<string> =>
   tables.find(({ name }) => name === String.camelToSnake(list.name))?.columns.map(({ name }) => name) ?? []
-
-const amountsNote =
-  "Amounts are integers as the service sends them. Its document specifies neither their currency nor their unit."
 
 /** How whole a list is. */
 interface ListAge {
@@ -429,52 +522,6 @@ const copyIfAny = (from: string | undefined) =>
   from === undefined
     ? Effect.orElseSucceed(fromDestinationIfAny(from), () => undefined)
     : fromDestinationIfAny(from)
-
-/** How long the values of a copy may take. */
-const longestValues = "5 seconds"
-
-/** Prints the tables and columns, and if there is a copy, the values that it has. The tables are those of every copy. */
-const printTables = Effect.fnUntraced(function*(
-  destination: Destination.StoredDestination | undefined,
-  format: RowFormat | undefined
-) {
-  const read = destination === undefined ? [] : yield* columnValues(destination).pipe(
-    Effect.timeoutOrElse({ duration: longestValues, orElse: () => Effect.succeed(undefined) }),
-    Effect.catch((error) => Effect.as(logWrapped(`The values are not shown. ${error.message}`), []))
-  )
-  const rows = tables.flatMap(({ columns, name: table }) =>
-    columns.map(({ description, kind, name }): ReadonlyArray<Cell> => {
-      const found = read?.find((one) => one.table === table && one.column === name)
-      const values = found === undefined || found.values.length === 0
-        ? undefined
-        : `${found.values.join(", ")}${found.hasMore ? ", …" : ""}`
-      return [
-        table,
-        name,
-        kind,
-        {
-          json: JSON.stringify(description),
-          csv: description,
-          table: values === undefined ? description : `${description}${valuesMark}${values}`
-        },
-        values === undefined ? null : { json: JSON.stringify(found?.values), csv: values }
-      ]
-    })
-  )
-  yield* printRows(tableColumns, Stream.make(rows), format, { empty: "", output: outputs.queryTables })
-  if (read === undefined) yield* logWrapped(`The values are not shown: to read them took more than ${longestValues}.`)
-})
-
-/** Stands before the values in a table. */
-const valuesMark = ". Values: "
-
-const tableColumns = columnsOfCells([
-  { name: "table", wholeUpTo: 20 },
-  { name: "column", wholeUpTo: 40 },
-  { name: "type" },
-  { name: "description", minWidth: 20, details: (cell) => cell.split(/(?<=\.) (?=Values: )/) },
-  { name: "values", hidden: true }
-])
 
 const questionColumns: ReadonlyArray<Column<Questions.Question>> = [
   { name: "question", wholeUpTo: 40, of: ({ name }) => name },

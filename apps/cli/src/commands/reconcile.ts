@@ -7,7 +7,6 @@ import {
   freshnessOf,
   keyCheckIn,
   openClasses,
-  realPathIfAny,
   reconcile,
   separatorNames
 } from "@payments/copy"
@@ -29,14 +28,15 @@ import {
 } from "@payments/program"
 import { Effect } from "effect"
 import { Command, Flag } from "effect/cli"
-import { resolve } from "node:path"
 import { checkFiles } from "../charts/ChartOutput.ts"
 import { conditionsOf } from "../listing/Selection.ts"
 import { classesParser, dayParser, daysParser, fieldsParser, mapOf, unitParser } from "../listing/StatementSettings.ts"
 import { conditionSyntax } from "../listing/Where.ts"
-import { isEqual, notesOf, printReconciled, shapeText, totalsText } from "../output/ReconcileOutput.ts"
-import { lookOf, rowFormatFlag } from "../output/Rows.ts"
+import { askedOf, isEqual, notesOf, shapeText, totalsText, writeReconciled } from "../output/ReconcileOutput.ts"
+import { lookOf } from "../output/Rows.ts"
+import { sheetFormats, stateBefore, targetFlags, targetIn } from "../output/RowsTarget.ts"
 import { logWrapped } from "../output/Wrapped.ts"
+import { realPath } from "../output/WrittenFile.ts"
 
 /** Payin sources have no amount. */
 const lists = Lists.all.filter((list) => Lists.amountFields(list).length > 0)
@@ -114,7 +114,7 @@ const reconcileFlags = {
     "all, or matched, expected, missing and different, separated by commas; without it all, and in tables and pages missing,different"
   ),
   html: textFlag("html", "FILE", "write a page with the totals and the entries, to send and to print"),
-  format: rowFormatFlag
+  ...targetFlags(sheetFormats)
 }
 
 type Given = Command.Command.Config.Infer<typeof reconcileFlags>
@@ -124,10 +124,13 @@ export const reconcileCommand = Command.make(
   reconcileFlags,
   Effect.fnUntraced(
     function*(given) {
+      const target = yield* targetIn(given, sheetFormats)
       const { destination, options } = yield* optionsOf(given)
-      yield* checkFiles({ html: given.html, svg: undefined, chart: false }, destination)
-      const look = yield* lookOf(given.format)
-      if (given.html === undefined) yield* requireOutput
+      yield* checkFiles({ html: given.html, output: given.output, svg: undefined, chart: false }, destination)
+      const { format } = target
+      const look = yield* lookOf(format === "xlsx" ? "csv" : format, target.csv)
+      if (given.html === undefined && given.output === undefined) yield* requireOutput
+      const before = yield* stateBefore(target, destination, [options.list])
       const isForPeople = given.html !== undefined || look.format === "table"
       const classes = options.show ?? (isForPeople ? openClasses : entryClasses)
       const reconciled = yield* reconcile({
@@ -140,8 +143,14 @@ export const reconcileCommand = Command.make(
       const notes = freshness === undefined ? [] : notesOf(options.list, freshness, reconciled)
       yield* logWrapped(shapeText(options.file, reconciled.statement))
       for (const note of notes) yield* logWrapped(note)
-      if (given.html === undefined) yield* printReconciled(reconciled, classes, look)
-      else {
+      if (given.html === undefined) {
+        const asked = askedOf(options, reconciled)
+        yield* writeReconciled(reconciled, classes, {
+          look,
+          target,
+          control: { asked, destination, lists: [options.list], before, isNow: true, notes: () => notes }
+        })
+      } else {
         const { writePage } = yield* Effect.promise(() => import("../charts/ReconcilePage.ts"))
         yield* writePage({ ...options, html: given.html, classes, notes }, reconciled)
       }
@@ -212,18 +221,18 @@ const optionsOf = Effect.fnUntraced(function*(given: Given) {
   }
 })
 
-const pageConflict = ({ format, html, with: file }: Given) =>
+const pageConflict = ({ format, html, output, with: file }: Given) =>
   html === undefined
-    ? Effect.void
+    ? output !== undefined && file !== undefined && realPath(output) === realPath(file)
+      ? usage("--output names the statement. Name another file.")
+      : Effect.void
     : html === "-"
     ? usage("--html: name a file, such as ./page.html. Nothing is written to stdout.")
-    : format !== undefined
-    ? usage("--html and --format exclude each other.")
+    : format !== undefined || output !== undefined
+    ? usage(`--html and ${format === undefined ? "--output" : "--format"} exclude each other.`)
     : file !== undefined && realPath(html) === realPath(file)
     ? usage("--html names the statement. Name another file.")
     : Effect.void
-
-const realPath = (path: string): string => realPathIfAny(resolve(path)) ?? resolve(path)
 
 /** The personal key is read only if the copy has pseudonyms. */
 const personalKeyOf = Effect.fnUntraced(function*(destination: Destination.StoredDestination) {

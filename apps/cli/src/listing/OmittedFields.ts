@@ -8,11 +8,12 @@ import { logWrapped } from "../output/Wrapped.ts"
 /** Whether a command asks for a column, which has the value of a field such as `customerDetails.name`. */
 type IsAsked = (column: string, field: string) => boolean
 
-/** Says which of the columns of these lists that are asked for the copy leaves out. */
-export const logOmitted = Effect.fnUntraced(function*(
+/** Returns a sentence about the columns of these lists that are asked for, and that the copy leaves out. Undefined without any. */
+export const omittedNote = Effect.fnUntraced(function*(
   destination: Destination.StoredDestination,
   lists: ReadonlyArray<Lists.AnyList>,
-  isAsked: IsAsked
+  isAsked: IsAsked,
+  consequence = "null there is not what the service returned"
 ) {
   const personal = Effect.scoped(Effect.flatMap(Destination.reader(destination), (reader) => reader.personal))
   // The rows are printed already, and a user who may read only some tables need not read the others.
@@ -25,11 +26,13 @@ export const logOmitted = Effect.fnUntraced(function*(
     const column = field.split(".").map(String.camelToSnake).join("_")
     return names.has(column) && isAsked(column, field) ? [column] : []
   })
-  if (columns.length > 0) {
-    yield* logWrapped(
-      `The copy leaves ${
-        allOf(columns)
-      } out, by its rule for personal data: null there is not what the service returned.`
-    )
-  }
+  return columns.length === 0
+    ? undefined
+    : `The copy leaves ${allOf(columns)} out, by its rule for personal data: ${consequence}.`
+})
+
+/** Says which of the columns that are asked for the copy leaves out. */
+export const logOmitted = Effect.fnUntraced(function*(...asked: Parameters<typeof omittedNote>) {
+  const note = yield* omittedNote(...asked)
+  if (note !== undefined) yield* logWrapped(note)
 })

@@ -10,13 +10,17 @@ import {
   type ListFreshness,
   printable,
   type Reconciled,
+  type ReconcileOptions,
   type StatementShape
 } from "@payments/copy"
 import type { Lists } from "@payments/core"
 import { counted, grouped, printOrEnd } from "@payments/program"
 import { Effect, Stream } from "effect"
 import { outputs } from "../contract/Outputs.ts"
-import { type Column, jsonText, type Look, numberCell, printRows } from "./Rows.ts"
+import type { ControlOptions } from "./ControlSheet.ts"
+import { type Column, jsonText, type Look, numberCell, printRows, tableCell } from "./Rows.ts"
+import { conditionText, type RowsTarget, writeRows } from "./RowsTarget.ts"
+import { printingTo } from "./WrittenFile.ts"
 
 const integer = (value: bigint | null) => value === null ? null : { json: String(value) }
 
@@ -70,10 +74,10 @@ export const rowColumns = ({ day, keys }: Pick<Reconciled, "day" | "keys">): Rea
     { name: "dayThere", of: ({ dayThere }: EntryRow) => dayThere },
     { name: "dayHere", of: ({ dayHere }: EntryRow) => dayHere }
   ],
-  { name: "amountThere", of: ({ amountThere }) => integer(amountThere) },
-  { name: "fee", of: ({ fee }) => integer(fee) },
-  { name: "amountHere", of: ({ amountHere }) => integer(amountHere) },
-  { name: "difference", of: ({ difference }) => difference === null ? null : signed(difference) },
+  { name: "amountThere", kind: "integer", of: ({ amountThere }) => integer(amountThere) },
+  { name: "fee", kind: "integer", of: ({ fee }) => integer(fee) },
+  { name: "amountHere", kind: "integer", of: ({ amountHere }) => integer(amountHere) },
+  { name: "difference", kind: "integer", of: ({ difference }) => difference === null ? null : signed(difference) },
   { name: "why", of: ({ why }) => why }
 ]
 
@@ -187,9 +191,45 @@ export const totalsText = ({ totals }: Pick<Reconciled, "totals">): string => {
 
 export const hasFees = ({ totals }: Reconciled): boolean => Object.values(totals).some(({ fee }) => fee !== 0n)
 
-/** Prints the totals, and below them the entries; or for programs a row for each line and record. */
-export const printReconciled = (reconciled: Reconciled, classes: ReadonlyArray<EntryClass>, { format, width }: Look) =>
-  format === "table" ? printTables(reconciled, classes, width) : printAll(reconciled, classes, format)
+/**
+ * Writes the totals, and below them the entries; or for programs and for workbooks a row for each line and record. `look` is that of
+ * stdout.
+ */
+export const writeReconciled = (
+  reconciled: Reconciled,
+  classes: ReadonlyArray<EntryClass>,
+  { control, look, target }: { readonly look: Look; readonly target: RowsTarget; readonly control: ControlOptions }
+) =>
+  look.format === "table"
+    ? printingTo(target.output, printTables(reconciled, classes, look.width))
+    : writeRows(rowColumns(reconciled), reconciled.rows(classes), { ...target, format: target.format ?? look.format }, {
+      empty: "No such lines and records.",
+      members: look.format === "json" ? documentMembers(reconciled) : undefined,
+      output: outputs.reconcile,
+      control
+    })
+
+/** What was compared, and the totals of each class, for a control sheet. */
+export const askedOf = (
+  { file, group, list, on, where, withinDays }: Pick<
+    ReconcileOptions,
+    "file" | "group" | "list" | "on" | "where" | "withinDays"
+  >,
+  reconciled: Reconciled
+): ControlOptions["asked"] => [
+  ["list", list.label],
+  ["statement", shapeText(file, reconciled.statement)],
+  ["compared", on.join(", ")],
+  ...group === undefined ? [] : [["grouped by", group] as const],
+  ["days by which a date may differ", String(withinDays)],
+  ...where.map((condition) => ["condition", conditionText(condition)] as const),
+  ...totalRows(reconciled).map((row) =>
+    [
+      `class ${row.class}`,
+      totalColumns(hasFees(reconciled)).slice(1).map(({ name, of }) => `${name} ${tableCell(of(row))}`).join(", ")
+    ] as const
+  )
+]
 
 const printTables = Effect.fnUntraced(
   function*(reconciled: Reconciled, classes: ReadonlyArray<EntryClass>, width: number) {
@@ -200,14 +240,6 @@ const printTables = Effect.fnUntraced(
     yield* printRows(columns, reconciled.entries(classes), "table", { empty: "" })
   }
 )
-
-/** Prints a row for each line and record. */
-const printAll = (reconciled: Reconciled, classes: ReadonlyArray<EntryClass>, format: Look["format"]) =>
-  printRows(rowColumns(reconciled), reconciled.rows(classes), format, {
-    empty: "No such lines and records.",
-    members: format === "json" ? documentMembers(reconciled) : undefined,
-    output: outputs.reconcile
-  })
 
 /** What a reader must know to trust the result. */
 export const notesOf = (

@@ -6,6 +6,7 @@ import { type Cell, printable } from "@payments/copy"
 import { canColor, contract, logLine, optionalFlag, printOrEnd, requireOutput, terminalWidth } from "@payments/program"
 import { Effect, Stdio, Stream } from "effect"
 import { Flag } from "effect/cli"
+import { type CsvDialect, usualDialect } from "./CsvDialect.ts"
 import type * as Table from "./Table.ts"
 import { logWrapped } from "./Wrapped.ts"
 
@@ -24,14 +25,17 @@ export interface Look {
   readonly format: RowFormat
   readonly width: number
   readonly style: Table.TableStyle
+  /** By default that of RFC 4180. */
+  readonly csv?: CsvDialect | undefined
 }
 
-export const lookOf = Effect.fnUntraced(function*(wanted: RowFormat | undefined) {
+export const lookOf = Effect.fnUntraced(function*(wanted: RowFormat | undefined, csv?: CsvDialect) {
   const onTerminal = yield* (yield* Stdio.Stdio).stdoutIsTerminal
   const look: Look = {
     format: wanted ?? (onTerminal ? "table" : "ndjson"),
     style: { onTerminal, colors: yield* canColor },
-    width: yield* terminalWidth
+    width: yield* terminalWidth,
+    csv
   }
   return look
 })
@@ -158,11 +162,14 @@ export const memberNames = (columns: ReadonlyArray<string>): ReadonlyArray<strin
 export const jsonText = (cell: Cell): string =>
   cell === null ? "null" : typeof cell === "string" ? JSON.stringify(cell) : cell.json
 
+const byteOrderMark = "\ufeff"
+
 const csvWriter = Effect.fnUntraced(function*<Row>(
   { cells, columns, isContinued = false }: Shape<Row>,
   look: Look
 ) {
   const { csvText, fieldText } = yield* Effect.promise(() => import("@payments/copy/csv"))
+  const { delimiter, hasMark, numberOf } = look.csv ?? usualDialect
   const toOutput = shownAs(look)
   const text = (cell: string) => fieldText(toOutput(cell), "escape")
   const field = (cell: Cell): string | null => {
@@ -170,14 +177,16 @@ const csvWriter = Effect.fnUntraced(function*<Row>(
     if (typeof cell === "string") return text(cell)
     const { csv: content = cell.json } = cell
     // A number is not escaped: a negative one begins with a minus sign, but it is no formula.
-    return content === null || numberText(cell) !== undefined ? content : text(content)
+    if (content === null) return null
+    return numberText(cell) === undefined ? text(content) : numberOf(content)
   }
   let hasHead = isContinued
   const writer: RowWriter<Row> = {
     rows: (rows) => {
       const head = hasHead ? [] : [columns.map(({ name }) => text(name))]
+      const start = hasHead || !hasMark ? "" : byteOrderMark
       hasHead = true
-      return csvText([...head, ...rows.map((row) => cells(row).map(field))], "keep")
+      return start + csvText([...head, ...rows.map((row) => cells(row).map(field))], "keep", delimiter)
     },
     end: () => hasHead ? "" : writer.rows([]),
     omittedColumns: none
@@ -248,6 +257,7 @@ interface Notes<E, R> {
   readonly members?: string | undefined
   /** The output that the rows are, for JSON. */
   readonly output?: contract.JsonOutput | undefined
+  readonly csv?: CsvDialect | undefined
 }
 
 /** Prints the rows as they arrive. Ends the command when the reader of stdout has closed it. */
@@ -255,9 +265,9 @@ export const printRows = Effect.fnUntraced(function*<Row, E, R, E2 = never, R2 =
   columns: ReadonlyArray<Column<Row>>,
   rows: Stream.Stream<ReadonlyArray<Row>, E, R>,
   wanted: RowFormat | undefined,
-  { afterBatch = Effect.void, empty, members, output }: Notes<E2, R2>
+  { afterBatch = Effect.void, csv, empty, members, output }: Notes<E2, R2>
 ) {
-  const look = yield* lookOf(wanted)
+  const look = yield* lookOf(wanted, csv)
   yield* requireOutput
   const shape = { columns, output, cells: (row: Row) => columns.map(({ of }) => of(row)) }
   const writer = yield* makeRowWriter(members === undefined ? shape : { ...shape, document: "items" }, look)

@@ -1,22 +1,34 @@
-/** Replaces a small file durably and atomically: a reader sees the old or the new text, also after a crash. */
+/** Replaces a file durably and atomically: a reader sees the old or the new content, also after a crash. */
 import { Effect, FileSystem, Path, Stream } from "effect"
 import { createHash, randomUUID } from "node:crypto"
 
-/** Writes a temporary file, syncs it, renames it to the target and syncs the folder. Only the file's owner may read it. */
-export const replaceFile = Effect.fnUntraced(function*(target: string, text: string) {
+/** Replaces the text of a file, as {@link replaceFileWith} does. */
+export const replaceFile = (target: string, text: string) =>
+  replaceFileWith(target, (file) => file.writeAll(new TextEncoder().encode(text)))
+
+/**
+ * `write` fills a temporary file, which is open and has a name. It is then synced and renamed to the target, and the folder is
+ * synced. Nothing is left of it if `write` fails. Only the file's owner may read it.
+ */
+export const replaceFileWith = Effect.fnUntraced(function*<A, E, R>(
+  target: string,
+  write: (file: FileSystem.File, name: string) => Effect.Effect<A, E, R>
+) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   // The name is unique, because two programs may replace the file at the same time.
   const temporary = `${target}.${randomUUID()}.new`
-  yield* Effect.scoped(Effect.gen(function*() {
+  const result = yield* Effect.scoped(Effect.gen(function*() {
     const file = yield* fs.open(temporary, { flag: "w", mode: 0o600 })
-    yield* file.writeAll(new TextEncoder().encode(text))
+    const written = yield* write(file, temporary)
     yield* file.sync
+    return written
   })).pipe(
-    Effect.andThen(fs.rename(temporary, target)),
+    Effect.tap(() => fs.rename(temporary, target)),
     Effect.onError(() => Effect.ignore(fs.remove(temporary, { force: true })))
   )
   yield* syncFolder(path.dirname(target))
+  return result
 })
 
 /** Creates the folder and its missing parents, and syncs their names to disk. */

@@ -26,6 +26,9 @@ const Writer = Context.Reference<Write | undefined>("@payments/copy/Stdout/Write
  */
 export const layerProcess = Layer.sync(Writer, () => lengthOfFile() === undefined ? writeToStream : writeToFile)
 
+/** Passes what a command writes to stdout to another place. */
+export const redirected = (writer: Write) => Effect.provideService(Writer, writer)
+
 const lengthOfFile = (): number | undefined => {
   try {
     const stats = fstatSync(1)

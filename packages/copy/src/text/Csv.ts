@@ -7,9 +7,15 @@ import { stringify } from "csv-stringify/sync"
 /** A field. Null and undefined are empty; empty text is `""`. */
 export type Field = string | number | bigint | null | undefined
 
-/** Control characters include CR and LF. Empty text is quoted to distinguish it from null. */
+/** The characters that can stand between two fields. */
+export type Delimiter = "," | ";" | "\t" | "|"
+
+/**
+ * Control characters include CR and LF. Empty text is quoted to distinguish it from null. The writer also quotes a field that
+ * contains the delimiter.
+ */
 // oxlint-disable-next-line no-control-regex -- this expression must find control characters
-const needsQuotes = /^$|[",\u0000-\u001f\u007f-\u009f\u2028\u2029]|^\s|\s$/
+const needsQuotes = /^$|["\u0000-\u001f\u007f-\u009f\u2028\u2029]|^\s|\s$/
 
 /**
  * The places where a spreadsheet starts a formula. At the start of the text or of a line: before `=`, `+`, `-`, `@`,
@@ -23,10 +29,14 @@ const formulaStart = /(?<![^])(?=[\r\n])|(?<=(?<![^])|[\r\n])(?=[=+\-@\t＝＋�
 const mayBeginFormula = /^[=+\-@\t＝＋－＠]|[\r\n]/
 
 /** Formats rows as CSV, each with its CRLF. `escape` puts a `'` before every formula in text. Numbers are not escaped. */
-export const csvText = (rows: ReadonlyArray<ReadonlyArray<Field>>, formulas: "escape" | "keep"): string =>
+export const csvText = (
+  rows: ReadonlyArray<ReadonlyArray<Field>>,
+  formulas: "escape" | "keep",
+  delimiter: Delimiter = ","
+): string =>
   stringify(
     rows.map((row) => row.map((field) => typeof field === "string" ? fieldText(field, formulas) : field)),
-    { record_delimiter: "\r\n", quoted_match: needsQuotes }
+    { delimiter, record_delimiter: "\r\n", quoted_match: needsQuotes }
   )
 
 /** Returns the field's content without CSV quotes. */

@@ -2,7 +2,7 @@
  * Every setting of the programs, one row each. This table gives parsers, flags and their help, `docs/settings.md`, the
  * JSON Schema, what `payments config` shows, and what overrides what.
  */
-import { dateOrders, decimalsOf, encodings, separatorNames } from "@payments/copy"
+import { dateOrders, encodings, separatorNames } from "@payments/copy"
 import { Lists } from "@payments/core"
 import type { Schema } from "effect"
 import * as Type from "./Types.ts"
@@ -242,6 +242,9 @@ const source = {
   ]),
   keep_snapshots: destination(Type.wholeNumber(0, 1000), { unset: "1" }, [
     "of a `file:` destination: how many earlier snapshots of each list stay in the folder, besides the one that `manifest.json` names; default: 1"
+  ]),
+  journal: destination(Type.journal, {}, [
+    "how `payments query --format hledger` and `--format beancount` write records as transactions"
   ])
 }
 
@@ -274,11 +277,7 @@ const statement = {
   map: row(Type.columns, {}, [
     "the column of each field, such as `{ amount = \"Betrag\", reference = \"Verwendungszweck\" }`. `fee` is what was deducted, and `-` before a column reverses the sign"
   ]),
-  unit: row(
-    Type.matching("cents, units, mills, or the number of decimals", (given) => decimalsOf(given) !== undefined),
-    {},
-    ["the unit of the copy's amounts: `cents`, `units`, `mills`, or the number of decimals"]
-  ),
+  unit: row(Type.unit, {}, ["the unit of the copy's amounts: `cents`, `units`, `mills`, or the number of decimals"]),
   separator: row(Type.oneOf(...separatorNames), {}, ["the separator of a CSV file; recognized by default"]),
   decimal: row(Type.oneOf("comma", "point"), {}, ["the mark before the decimals; recognized by default"]),
   dates: row(Type.oneOf(...dateOrders), {}, [

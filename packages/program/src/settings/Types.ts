@@ -2,6 +2,7 @@
  * The types of settings: what the sources file accepts, and which texts a flag or a variable accepts. Messages never
  * repeat a value, because it may be a secret in the wrong place.
  */
+import { decimalsOf } from "@payments/copy"
 import { Lists } from "@payments/core"
 import { Cron, DateTime, Option, Record, Result, Schema, Struct } from "effect"
 import { anyOf } from "../text/WordLists.ts"
@@ -252,3 +253,38 @@ export const durationByList = byList({
   fromTexts: ([first = "", ...others]) => others.length === 0 ? Parsers.duration.parse(first) : undefined,
   fromValue: Parsers.duration.parse
 })
+
+/** The unit of amounts, of which the API's document says nothing. */
+export const unit = matching(
+  "cents, units, mills, or the number of decimals",
+  (given) => decimalsOf(given) !== undefined
+)
+
+/** Beancount takes such names of commodities, and hledger takes them in quotes. */
+const commodity = matching(
+  "2 to 24 capital letters, digits, `.`, `_`, `'` and `-`, that begin with a letter, such as EUR",
+  (given) => /^[A-Z][A-Z0-9._'-]{0,22}[A-Z0-9]$/.test(given)
+)
+
+/** No character has a meaning in a journal, except for the colon. */
+const account = matching(
+  "an account such as Assets:Clearing",
+  (given) => /^\p{L}[\p{L}\p{N}_'& -]*(:[\p{L}\p{N}][\p{L}\p{N}_'& -]*)*$/u.test(given) && !/ {2}| (?:$|:)/.test(given)
+)
+
+/** How the records of a source become transactions of a journal. */
+export const journal = {
+  schema: (description: string) =>
+    Schema.Struct({
+      unit: unit.schema("the unit of the copy's amounts: `cents`, `units`, `mills`, or the number of decimals"),
+      commodity: commodity.schema("the currency of the amounts, such as `EUR`"),
+      clearing_account: account.schema("the account that gets what invoices bring, and loses what is paid out"),
+      accounts: Schema.Struct(
+        Record.fromEntries(
+          Lists.all.filter((one) => Lists.amountFields(one).length > 0).map(({ label, title }) =>
+            [label, account.schema(`the other account of ${title}`)] as const
+          )
+        )
+      ).mapFields(optional).annotate({ description: "the accounts of the lists" })
+    }).annotate({ description })
+}

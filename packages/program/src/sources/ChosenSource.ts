@@ -16,6 +16,7 @@ import { allSettings } from "../settings/SettingTable.ts"
 import { allOf } from "../text/WordLists.ts"
 import type { LoadedSource } from "./LoadSources.ts"
 import type { ShownSetting } from "./ShownValues.ts"
+import type { JournalSettings } from "./SourceSchema.ts"
 import { rateLimitStore, type SourceOverrides } from "./SourceValues.ts"
 
 /** `--source`, which every command accepts. */
@@ -206,6 +207,16 @@ export const chosenPersonal = (
     const source = yield* (yield* ChosenSource)[from]
     return yield* source?.personal ?? environmentPersonal
   })
+
+/** How the records of the chosen source become transactions of a journal. Fails if the sources file does not say it. */
+export const chosenJournal: Effect.Effect<JournalSettings, ProgramError, ChosenSource> = Effect.gen(function*() {
+  const source = yield* (yield* ChosenSource).forDestination
+  if (source?.journal !== undefined) return source.journal
+  const place = source === undefined ? "[sources.NAME.journal] of the sources file" : `[sources.${source.name}.journal]`
+  return yield* usage(
+    `A journal needs accounts, a unit and a commodity: set unit, commodity, clearing_account and accounts in ${place}.`
+  )
+})
 
 /**
  * The source to which destinations of the chosen source are bound. Undefined if the settings have no address. `from`

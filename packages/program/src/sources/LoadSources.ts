@@ -16,7 +16,7 @@ import { type FileSource, serviceTexts } from "./FileSource.ts"
 import { personalInEnvironment, personalInFile, ruleInEnvironment } from "./RuleWithKey.ts"
 import { shownInEnvironment, shownInFile, type ShownSetting } from "./ShownValues.ts"
 import type { Schedule, Source, SourceSet } from "./Source.ts"
-import type { SourceSettings } from "./SourceSchema.ts"
+import type { JournalSettings, SourceSettings } from "./SourceSchema.ts"
 import { serviceOf } from "./SourceService.ts"
 import { readSourcesFile } from "./SourcesFile.ts"
 import { membersOf, type Overrides, overridesOf, type SourceOverrides, valueOf } from "./SourceValues.ts"
@@ -30,6 +30,8 @@ export interface LoadedSource extends Source {
   readonly revision: string
   /** The environment variables that the source reads its keys from, if the file names any. */
   readonly keyVariables?: ReadonlyArray<string> | undefined
+  /** How its records become transactions of a journal. */
+  readonly journal?: JournalSettings | undefined
 }
 
 /** The sources of a program. */
@@ -107,6 +109,7 @@ export const sourcesOfFile = Effect.fnUntraced(function*(
     personal: personalInFile(file, source, fs),
     boundTo: Effect.succeed(PaymentsConfig.sourceOf(serviceTexts(source.settings))),
     settings: shownInFile({ file, source, to, overrides }),
+    journal: source.settings.journal,
     revision: digestOf([file, source.settings, to, overrides]),
     keyVariables: [
       source.settings.api_key_env ?? [],

@@ -36,12 +36,14 @@ export const effectiveSettings = (shown: ReadonlyArray<ShownSetting>): ReadonlyA
   })
 }
 
-const textOf = (value: NonNullable<SourceSettings[keyof SourceSettings]>): string =>
-  typeof value !== "object"
+const textOf = (value: unknown): string =>
+  typeof value !== "object" || value === null
     ? String(value)
     : Array.isArray(value)
     ? value.join(", ")
-    : Object.entries(value).map(([name, part]) => `${name} = ${part}`).join(", ")
+    : Object.entries(value).map(([name, part]) =>
+      typeof part === "object" ? `${name} = { ${textOf(part)} }` : `${name} = ${part}`
+    ).join(", ")
 
 /** `to` is the destination that a flag names. */
 export const shownInFile = (

@@ -27,6 +27,9 @@ export const SourceSettings = Schema.Struct(schemasOf(allSettings.source)).mapFi
 /** The settings that are set, as decoded from the file. */
 export type SourceSettings = typeof SourceSettings.Type
 
+/** How the records of a source become transactions of a journal. */
+export type JournalSettings = NonNullable<SourceSettings["journal"]>
+
 /** The names of sources. */
 export const namePattern = /^[a-z0-9_-]{1,40}$/
 

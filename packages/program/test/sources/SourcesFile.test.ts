@@ -83,6 +83,7 @@ pseudonymize = ["customerDetails.documentNumber"]
 keep = ["authUrl"]
 undocumented = "hold"
 personal_key_command = ["cat", "personal.key"]
+journal = { unit = "cents", commodity = "EUR", clearing_account = "Assets:Clearing", accounts = { invoices = "Income:Invoices" } }
 `
 
 /** The least that a source needs. */
@@ -140,6 +141,16 @@ describe("a sources file", () => {
       assert.deepStrictEqual(source.maxOpen, { "payout-requests": Duration.hours(48), invoices: Duration.days(30) })
       assert.deepStrictEqual([source.keepChanges, source.keepScans], [Duration.days(90), Duration.days(400)])
       assert.deepStrictEqual(source.keepMissing, Duration.days(300))
+      assert.deepStrictEqual(source.journal, {
+        unit: "cents",
+        commodity: "EUR",
+        clearing_account: "Assets:Clearing",
+        accounts: { invoices: "Income:Invoices" }
+      })
+      assert.strictEqual(
+        source.settings.find(({ name }) => name === "journal")?.value,
+        "unit = cents, commodity = EUR, clearing_account = Assets:Clearing, accounts = { invoices = Income:Invoices }"
+      )
       const other = only(yield* load(`[sources.north]${complete.replace("sqlite:./north.db", "file:./north")}`))
       assert.deepInclude(other.to, { _tag: "Files", keepSnapshots: 3 })
       assert.deepStrictEqual(source.window, { days: 7, schedule: { _tag: "Every", every: Duration.minutes(10) } })
@@ -169,6 +180,29 @@ describe("a sources file", () => {
       ])
       for (const name of Object.keys(SourceSettings.fields)) {
         assert.isTrue(others.has(name) || complete.includes(`\n${name} =`), name)
+      }
+    }).pipe(Effect.scoped))
+
+  it.effect("has accounts that mean nothing else in a journal, and names no value that does", () =>
+    Effect.gen(function*() {
+      const journal = `[sources.north]\n${least}[sources.north.journal]\n`
+      assert.deepStrictEqual(
+        yield* mistakes(`${journal}unit = "euros"\ncommodity = "eur"\naccounts.payins = "A:B"\n`),
+        [
+          "4: sources.north.journal.clearing_account is not set.",
+          "5: sources.north.journal.unit must be cents, units, mills, or the number of decimals, in quotes.",
+          "6: sources.north.journal.commodity must be 2 to 24 capital letters, digits, `.`, `_`, `'` and `-`, that begin with a letter, such as EUR, in quotes.",
+          "7: sources.north.journal.accounts.payins is not a setting. The nearest one is invoices."
+        ]
+      )
+      const wrong = ["A;B", "A:", ":A", "A  B", "(A)", "A\\nB", "A\\tB", "A:B ", " A", "A\\u0022", "*A", "A::B", "A :B"]
+      for (const account of wrong) {
+        const found = yield* mistakes(
+          `${journal}unit = "2"\ncommodity = "EUR"\nclearing_account = "${account}"\naccounts = {}\n`
+        )
+        assert.deepStrictEqual(found, [
+          "7: sources.north.journal.clearing_account must be an account such as Assets:Clearing, in quotes."
+        ])
       }
     }).pipe(Effect.scoped))
 
