@@ -1,7 +1,7 @@
 /** Where and how a command writes its rows: stdout or a file, as text or as a workbook. */
 import { type Destination, type FieldCondition, printable } from "@payments/copy"
 import type { Lists } from "@payments/core"
-import { type CommandExit, contract, counted, optionalFlag, usage } from "@payments/program"
+import { type CommandExit, type contract, counted, optionalFlag, usage } from "@payments/program"
 import { Effect, type Stream } from "effect"
 import { Flag } from "effect/cli"
 import type { ControlOptions } from "./ControlSheet.ts"

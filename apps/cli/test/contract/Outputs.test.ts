@@ -258,6 +258,7 @@ it.live("payments commands says what the help, the schemas and the exit codes sa
     assert.deepStrictEqual(status?.flags.map(({ name }) => name), [
       "from",
       "max-age",
+      "max-open",
       "fail-on-held-back",
       "resource",
       "format"
