@@ -173,6 +173,8 @@ describe("a schema of an output", () => {
       "export-summary.summary",
       "status.ageSeconds",
       "status.maxAgeSeconds",
+      "status.oldestOpenSeconds",
+      "status.maxOpenSeconds",
       "query.items",
       "mcp-answer.ageSeconds"
     ])
