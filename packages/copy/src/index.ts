@@ -166,7 +166,8 @@ export {
   type OldestOpen,
   oldestOpen,
   openRecordsOf,
-  openRecordsSql
+  openRecordsSql,
+  undatedIn
 } from "./store/OpenRecords.ts"
 export type { Erasure, RedactedCounts } from "./store/RedactionStore.ts"
 export type { ChangeRow, FullRow, Maintenance, QuarantinedRow, Reader } from "./store/Store.ts"

@@ -15,7 +15,8 @@ import {
   oldestOpen,
   openRecordsOf,
   printable,
-  type Reader
+  type Reader,
+  undatedIn
 } from "@payments/copy"
 import { Lists } from "@payments/core"
 import {
@@ -207,7 +208,7 @@ const statusesOf = Effect.fnUntraced(function*(
       isOpenTooLong: list.maxOpen === undefined
         ? undefined
         : list.completeScan === undefined || list.open === undefined || list.open.lacking.length > 0 ||
-          (oldest !== undefined && Duration.isGreaterThan(oldest.age, list.maxOpen)),
+          undatedIn(list.open) > 0 || (oldest !== undefined && Duration.isGreaterThan(oldest.age, list.maxOpen)),
       place: source === undefined ? `--from ${shellWord(Destination.shown(destination))}` : `--source ${source.name}`
     }
   })

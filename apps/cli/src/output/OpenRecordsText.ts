@@ -1,5 +1,5 @@
 /** What people read about the open records of a list: how many there are, since when, and how to print them. */
-import { finalStatesText, type OldestOpen, type OpenRecords, openRecordsSql } from "@payments/copy"
+import { finalStatesText, type OldestOpen, type OpenRecords, openRecordsSql, undatedIn } from "@payments/copy"
 import { Lists } from "@payments/core"
 import { ageAndLimit, ageText, allOf, counted, grouped, quotedWord } from "@payments/program"
 import { Duration } from "effect"
@@ -30,7 +30,7 @@ export const openNotes = (status: OpenStatus): ReadonlyArray<string> => {
   }
   const prefix = label.slice(0, label.length - list.length)
   const records = open.statuses.reduce((sum, one) => sum + one.records, 0)
-  const undated = open.statuses.reduce((sum, one) => sum + one.undated, 0)
+  const undated = undatedIn(open)
   const parts = [
     `${counted(records, "record")} ${records === 1 ? "is" : "are"} open`,
     ...oldest === undefined ? [] : [`the oldest for ${ageText(oldest.age)} (${statusText(oldest)})`],
@@ -55,7 +55,13 @@ export const openProblemOf = (status: OpenStatus): string => {
   if (completeScan === undefined || open === undefined) {
     return `${label} was never read completely, so its records may have been open for more than ${limit}`
   }
-  if (oldest === undefined || open.lacking.length > 0) return openNotes(status).join(". ")
+  if (open.lacking.length > 0) return openNotes(status).join(". ")
+  if (oldest === undefined || !Duration.isGreaterThan(oldest.age, maxOpen)) {
+    const undated = undatedIn(open)
+    return `nobody knows how long ${counted(undated, "open record")} of ${label} without a date of creation ${
+      undated === 1 ? "has" : "have"
+    } been open, and at most ${limit} is allowed`
+  }
   const [old, allowed] = ageAndLimit(oldest.age, maxOpen)
   const unknown = open.finalStates.from === "unknown"
     ? ". No final status is known, so every record counts as open"

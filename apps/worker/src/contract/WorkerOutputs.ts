@@ -44,7 +44,9 @@ const list = Schema.Struct({
   maxAgeSeconds: nullable(Schema.Finite),
   maxOpenSeconds: nullable(Schema.Finite),
   openRecords: nullable(openRecords),
-  open: nullable(Schema.Array(Schema.Struct({ status: nullable(text), seconds: Schema.Finite }))),
+  open: nullable(
+    Schema.Array(Schema.Struct({ status: nullable(text), seconds: nullable(Schema.Finite), undated: integer }))
+  ),
   progress: nullable(progress),
   failure: nullable(Schema.Struct({ ...problem, kind: text })),
   stall: nullable(Schema.Struct(problem)),

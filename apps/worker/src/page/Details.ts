@@ -1,5 +1,5 @@
 /** The details of a source: charts of changes and amounts, certificates, runs, and consumers of changes. */
-import { finalStatesText, openRecordsSql, type Overview } from "@payments/copy"
+import { finalStatesText, openRecordsSql, type Overview, undatedIn } from "@payments/copy"
 import { Lists } from "@payments/core"
 import { allOf, counted, durationWords, grouped, quotedWord, shellWord } from "@payments/program"
 import { type Content, type Html, html } from "@payments/program/html"
@@ -209,7 +209,7 @@ const openRecords = ({ destination }: SourceSnapshot, list: ListSnapshot, at: st
   const known = Lists.all.find(({ label }) => label === list.list)
   if (found === null || known === undefined) return undefined
   const [oldest] = open ?? []
-  const undated = found.statuses.reduce((sum, one) => sum + one.undated, 0)
+  const undated = undatedIn(found)
   const command = `payments query --from ${shellWord(destination)} ${
     quotedWord(openRecordsSql(known, found.finalStates))
   }`
@@ -217,7 +217,7 @@ const openRecords = ({ destination }: SourceSnapshot, list: ListSnapshot, at: st
     ...found.lacking.length > 0
       ? [["Open", `Not known: the copy leaves out or replaces ${allOf(found.lacking)}.`] as const]
       : [["Open", counted(found.statuses.reduce((sum, one) => sum + one.records, 0), "record")] as const],
-    ...oldest === undefined ? [] : [
+    ...oldest === undefined || oldest.seconds === null ? [] : [
       [
         "Oldest",
         html`${durationWords(oldest.seconds)}, <bdi>${oldest.status ?? "without a status"}</bdi>, created ${

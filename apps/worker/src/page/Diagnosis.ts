@@ -1,5 +1,5 @@
 /** What the state of a list or a source means for a person: how bad it is, in one word and in sentences. */
-import { heldBackText } from "@payments/copy"
+import { heldBackText, undatedIn } from "@payments/copy"
 import { allOf, counted, durationWords, grouped } from "@payments/program"
 import { type Html, html } from "@payments/program/html"
 import { isWithoutRunner, type ListSnapshot, type Snapshot, type SourceSnapshot } from "../state/StatusSnapshot.ts"
@@ -126,9 +126,20 @@ const openFindings = (
   if (lacking.length > 0) {
     return [html`The copy leaves out or replaces ${allOf(lacking)}, so nobody knows how long records are open.`]
   }
-  const late = open?.filter(({ seconds }) => seconds > maxOpenSeconds) ?? []
+  const undated = undatedIn(openRecords)
+  const withoutDate = undated === 0
+    ? []
+    : [
+      html`Nobody knows how long ${counted(undated, "open record")} without a date of creation ${
+        undated === 1 ? "has" : "have"
+      } been open.`
+    ]
+  const late =
+    open?.flatMap((one) =>
+      one.seconds !== null && one.seconds > maxOpenSeconds ? [{ ...one, seconds: one.seconds }] : []
+    ) ?? []
   const [oldest] = late
-  if (oldest === undefined) return []
+  if (oldest === undefined) return withoutDate
   const statuses = late.length === 1 ? "" : ` and ${counted(late.length - 1, "other status", "other statuses")}`
   const unknown = finalStates.from === "unknown" ? " No final status is known, so every record counts as open." : ""
   const link = source === undefined
@@ -137,7 +148,8 @@ const openFindings = (
   return [
     html`A record has been open for ${durationWords(oldest.seconds)} (<bdi>${
       oldest.status ?? "without a status"
-    }</bdi>${statuses}). At most ${limitWords(maxOpenSeconds)} is allowed.${unknown}${link}`
+    }</bdi>${statuses}). At most ${limitWords(maxOpenSeconds)} is allowed.${unknown}${link}`,
+    ...withoutDate
   ]
 }
 

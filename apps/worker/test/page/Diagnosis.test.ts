@@ -26,9 +26,9 @@ const opened = {
     lacking: []
   },
   open: [
-    { status: "stuck & <b>", seconds: 80 * 86_400 },
-    { status: null, seconds: 3 * 86_400 },
-    { status: "young", seconds: 309 }
+    { status: "stuck & <b>", seconds: 80 * 86_400, undated: 0 },
+    { status: null, seconds: 3 * 86_400, undated: 0 },
+    { status: "young", seconds: 309, undated: 0 }
   ]
 } as const
 
@@ -83,6 +83,16 @@ describe("a list", () => {
     ]],
     ["has open records, but not for too long", { ...opened, maxOpenSeconds: 81 * 86_400 }, "good Fresh", []],
     ["has open records and no limit", opened, "good Fresh", []],
+    [
+      "has an open record without a date",
+      {
+        ...opened,
+        maxOpenSeconds: 81 * 86_400,
+        openRecords: { ...opened.openRecords, statuses: [{ status: "stuck", records: 2, undated: 1, oldestAt: undefined }] }
+      },
+      "good Fresh",
+      ["warn: Nobody knows how long 1 open record without a date of creation has been open."]
+    ],
     [
       "has open records, and nobody knows which states are final",
       {

@@ -7,7 +7,7 @@ import { Lists } from "@payments/core"
 import { String } from "effect"
 import { layoutOf } from "../plan/Columns.ts"
 import { dayNumberOf, everyRow, instantOf } from "../statement/DateSql.ts"
-import { openFields } from "../store/OpenRecords.ts"
+import { lacksText, openFields } from "../store/OpenRecords.ts"
 import {
   conditionOf,
   largestFirst,
@@ -65,7 +65,7 @@ const openByAge = (list: Lists.AnyList, name: string, description: string): Ques
     sql: (sum, options) => {
       const met = [
         conditionOf(known, options),
-        ...without === undefined ? [] : [`${String.camelToSnake(without)} IS NULL`]
+        ...without === undefined ? [] : [lacksText(without)]
       ]
       const order = options.isLargestFirst === true ? [...largestFirst(first?.name), "place"] : ["place"]
       return `SELECT CASE place ${
@@ -116,7 +116,7 @@ const settlementCalendar = (): Question => {
       const isSettled = `settled_on <= ${today}`
       return `WITH dated AS (SELECT payment_date, payment_amount, ${
         dayNumberOf("substr(payment_date, 1, 10)")
-      } AS paid_on, ${dayNumberOf("settlement_date")} AS settled_on
+      } AS paid_on, ${dayNumberOf("substr(settlement_date, 1, 10)")} AS settled_on
           FROM invoices WHERE ${
         conditionOf(known, options)
       } AND (payment_date IS NOT NULL OR settlement_date IS NOT NULL)

@@ -69,7 +69,7 @@ function* entryRows(ledger: Ledger, classes: ReadonlyArray<EntryClass>, { isGrou
 
 const differenceOf = (row: Row): bigint | null => {
   const found = row[1]
-  return found === "matched" || found === "expected"
+  return found === "matched"
     ? null
     : (amountIn(row[5]) ?? 0n) + (amountIn(row[6]) ?? 0n) - (amountIn(row[7]) ?? 0n)
 }

@@ -5,7 +5,7 @@ import { storable } from "../plan/Columns.ts"
 import { otherValue } from "../plan/Contents.ts"
 import { longestStatus, type OpenStatus } from "../port/ListFreshness.ts"
 import { everyRow, instantOf } from "../statement/DateSql.ts"
-import { openFields } from "../store/OpenRecords.ts"
+import { lacksText, openFields } from "../store/OpenRecords.ts"
 import type { Reader } from "../store/Store.ts"
 import { readNumber, readOptional, readOptionalNumber, type Row } from "../store/StoredRows.ts"
 import { tableIn } from "./SqlDialect.ts"
@@ -50,7 +50,7 @@ const openOf = (row: Row): OpenStatus => {
 /** The last row has the records with the statuses that are not named. */
 const openStatement = (list: Lists.AnyList, finalStates: ReadonlyArray<string>, range: Statement): Statement => {
   const { since, without } = openFields(list)
-  const isUnset = raw(without === undefined ? "true" : `${String.camelToSnake(without)} IS NULL`)
+  const isUnset = raw(without === undefined ? "true" : lacksText(without))
   const isFinal = sql`(status IS NOT NULL AND status ${isOneOfTexts(finalStates.map(storable))})`
   return sql`WITH by_status AS (
       SELECT status, count(*) AS records, count(*) - count(created_us) AS undated, min(created_us) / 1000 AS oldest_ms

@@ -19,6 +19,12 @@ export const openFields = (list: Lists.AnyList): {
   readonly without: string | undefined
 } => ({ since: "createdAt", without: list.name === Lists.invoices.name ? "paymentDate" : undefined })
 
+/** Returns SQL for a record without a value in a field of texts. */
+export const lacksText = (field: string): string => {
+  const column = String.camelToSnake(field)
+  return `(${column} IS NULL OR trim(${column}) = '')`
+}
+
 /** Returns those of the fields that the copy leaves out or replaces. Every record would look as if it had no value there. */
 export const lackingIn = (
   reader: Pick<Reader, "personal">,
@@ -64,6 +70,10 @@ export const oldestOpen = (
 ): OldestOpen | undefined =>
   first?.oldestAt === undefined ? undefined : { status: first.status, age: ageSince(first.oldestAt, now) }
 
+/** Returns how many open records have no date that can be read. Nobody knows how long they have been open. */
+export const undatedIn = ({ statuses }: Pick<OpenRecords, "statuses">): number =>
+  statuses.reduce((sum, { undated }) => sum + undated, 0)
+
 /** Returns the time since an instant; 0 if it is in the future. */
 export const ageSince = (instant: string, now: DateTime.DateTime): Duration.Duration =>
   Duration.millis(Math.max(0, DateTime.toEpochMillis(now) - Date.parse(instant)))
@@ -76,7 +86,7 @@ export const openRecordsSql = (list: Lists.AnyList, { states }: Pick<FinalStates
   const met = [
     "missing_since IS NULL",
     ...final.length === 0 ? [] : [`(status IS NULL OR status NOT IN (${final.join(", ")}))`],
-    ...without === undefined ? [] : [`${String.camelToSnake(without)} IS NULL`]
+    ...without === undefined ? [] : [lacksText(without)]
   ]
   return `SELECT id, status, ${date} FROM ${tableOf(list)} WHERE ${
     met.join(" AND ")

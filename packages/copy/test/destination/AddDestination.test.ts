@@ -5,8 +5,8 @@ import type { StoredRow } from "@payments/testkit/postgres/StoredRow"
 import { runProgram, sandboxEnv } from "@payments/testkit/programs/RunProgram"
 import { execFileSync } from "@payments/testkit/TestProcess"
 import { Effect } from "effect"
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
-import { dirname, join } from "node:path"
+import { cpSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { tableOf } from "../../src/plan/Columns.ts"
 import { suite } from "../session/SinkTest.ts"
 import { drawer } from "./DrawerDriver.ts"
@@ -49,17 +49,17 @@ const addDriver = (folder: string) => {
 
 /** A copy of the sources of `payments` with the driver. */
 const extended = Effect.map(temporaryFolder, (folder) => {
-  copySources(folder, ["packages/core", "packages/copy", "packages/program", "packages/sandbox", "apps/cli"])
+  copySources(folder, ["packages/core", "packages/copy", "packages/program", "packages/sandbox", "packages/testkit", "apps/cli"])
   addDriver(folder)
   return join(folder, "apps/cli")
 })
 
 /** Runs commands, and prints the exit code and the output of each. */
 const script = (program: string, commands: ReadonlyArray<string>) => {
-  const inProcess = join(program, "test/InProcess.ts")
-  mkdirSync(dirname(inProcess))
-  const text = readFileSync(join(root, "apps/cli/test/program/InProcess.ts"), "utf8")
-  writeFileSync(inProcess, text.replace("../../src/", "../src/"))
+  const inProcess = join(program, "test/program/InProcess.ts")
+  for (const file of ["test/program/InProcess.ts", "test/contract/CheckedRun.ts"]) {
+    cpSync(join(root, "apps/cli", file), join(program, file))
+  }
   return `
     import { PaymentsApi } from "@payments/core"
     import { layerHttpClient } from "@payments/core/node"

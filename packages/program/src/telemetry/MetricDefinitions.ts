@@ -4,7 +4,7 @@
  * teams use them, so a test fixes them.
  *
  * Labels have the source, the list and values from closed sets, never text from a service or a record, except
- * the status of open records: a few words that look like codes. A source with one list has at most 78 series, in a cluster 80, with a rate limit store one more. Each further list has less than
+ * the status of open records: a few words that look like codes. A source with one list has at most 79 series, in a cluster 81, with a rate limit store one more. Each further list has less than
  * that, and a process at most 100 of its own.
  */
 import { type DriftName, otherCode, storedCode } from "@payments/copy"
@@ -91,6 +91,7 @@ const mostOpenStatuses = 5
 const openSamples = (open: NonNullable<ObservedList["open"]>) => {
   const seconds = new Map<string, number>()
   for (const one of open) {
+    if (one.seconds === null) continue
     const code = one.status === null ? "none" : storedCode(one.status)
     const isNamed = code !== otherCode && (seconds.has(code) || seconds.size < mostOpenStatuses)
     const status = isNamed ? code : "other"
@@ -171,6 +172,13 @@ export const definitions = {
     help:
       "Time since the creation of the oldest record of the list that is open, by its status. other: statuses with younger records, and names that are no codes. none: no status. No series if no final status is known and the list has no max_open.",
     from: { List: ({ open }) => open === null ? null : openSamples(open) }
+  }),
+  payments_open_undated_records: metric({
+    type: "gauge",
+    per: "list",
+    unit: "{record}",
+    help: "Open records whose date of creation cannot be read, so that nobody knows how long they have been open.",
+    from: { List: ({ open }) => open === null ? null : open.reduce((sum, { undated }) => sum + undated, 0) }
   }),
   payments_list_max_open_seconds: metric({
     type: "gauge",

@@ -21,8 +21,14 @@ export interface ObservedList {
   readonly quarantined: number
   readonly ageSeconds: number | null
   readonly maxAgeSeconds: number | null
-  /** How long the oldest open record with each status has been open, the longest first. */
-  readonly open: ReadonlyArray<{ readonly status: string | null; readonly seconds: number }> | null
+  /** How long the oldest open record with each status has been open, the longest first, and how many have no date. */
+  readonly open:
+    | ReadonlyArray<{
+      readonly status: string | null
+      readonly seconds: number | null
+      readonly undated: number
+    }>
+    | null
   readonly maxOpenSeconds: number | null
   readonly holdsLock: boolean
   readonly headProblem: string | null

@@ -66,14 +66,16 @@ export const openQuestion = (
   { label }: Lists.AnyList
 ): OpenQuestion => ({ configured: finalStates?.[label], isLimited: maxOpen?.[label] !== undefined })
 
-/** How long the oldest open record with each status has been open. */
+/** How long the oldest open record with each status has been open, and how many have no date. */
 export const observedOpen = (
   open: OpenRecords | null | undefined,
   now: DateTime.DateTime
 ): ObservedList["open"] =>
-  open?.statuses.flatMap(({ oldestAt, status }) =>
-    oldestAt === undefined ? [] : [{ status, seconds: Duration.toSeconds(ageSince(oldestAt, now)) }]
-  ) ?? null
+  open?.statuses.map(({ oldestAt, status, undated }) => ({
+    status,
+    seconds: oldestAt === undefined ? null : Duration.toSeconds(ageSince(oldestAt, now)),
+    undated
+  })) ?? null
 
 /** The seconds of a limit; null if there is none. */
 export const limitSeconds = (limit: Duration.Duration | undefined): number | null =>
