@@ -23,7 +23,7 @@ export const pointWords = "a change number, a time such as 2024-05-01T10:00Z, or
 const parser: SettingParser<NamedPoint> = {
   expected: `${pointWords}; another time zone is written as an offset such as +02:00`,
   parse: (text) => {
-    const seq = wholeNumber(0).parse(text)
+    const seq = /^(0|[1-9]\d*)$/.test(text) ? wholeNumber(0).parse(text) : undefined
     if (seq !== undefined) return seq
     const ms = endOfDayMs(text) ?? momentMs(text)
     return ms === undefined ? undefined : { time: new Date(ms).toISOString() }

@@ -88,7 +88,10 @@ describe("a list", () => {
       {
         ...opened,
         maxOpenSeconds: 81 * 86_400,
-        openRecords: { ...opened.openRecords, statuses: [{ status: "stuck", records: 2, undated: 1, oldestAt: undefined }] }
+        openRecords: {
+          ...opened.openRecords,
+          statuses: [{ status: "stuck", records: 2, undated: 1, oldestAt: undefined }]
+        }
       },
       "good Fresh",
       ["warn: Nobody knows how long 1 open record without a date of creation has been open."]

@@ -10,6 +10,7 @@ import type { SinkError } from "../port/Sink.ts"
 import {
   changesIntact,
   changesThen,
+  columnsThen,
   laterChanges,
   laterTable,
   markOf,
@@ -53,14 +54,16 @@ export const ctesOf = Effect.fnUntraced(function*(
   const empty: Array<string> = []
   const filled: Array<string> = []
   for (const table of [...lists.map((list) => layoutOf(list).table), "changes"]) {
-    const columns = yield* columnsIn(run, `${quoted(schema)}.${table}`)
+    const stored = yield* columnsIn(run, `${quoted(schema)}.${table}`)
+    const list = lists.find((one) => layoutOf(one).table === table)
+    const known = list === undefined ? undefined : columnsThen(list)
+    const columns = stored.filter(({ name }) => known?.has(name) !== false)
     // OFFSET prevents the planner from replacing columns by their constants.
     empty.push(
       `${table} AS (SELECT ${
         columns.map(({ name, type }) => `NULL::${type} AS ${quoted(name)}`).join(", ")
       } WHERE false OFFSET 0)`
     )
-    const list = lists.find((one) => layoutOf(one).table === table)
     const listAsOf = asOf.lists.find((one) => one.list === list?.label)
     if (list === undefined || listAsOf === undefined) {
       filled.push(`changes AS NOT MATERIALIZED (${textOf(changesThen(asOf))})`)

@@ -6,6 +6,7 @@
  * No statement here has parameters: a view cannot have any, and a user's statement has its own.
  */
 import type { Lists } from "@payments/core"
+import { columnsOf } from "../plan/Columns.ts"
 import type { AsOf, ListAsOf } from "../statement/AsOf.ts"
 import { tableIn } from "./SqlDialect.ts"
 import { either, join, quoted, raw, schema, sql, type Statement } from "./SqlStatement.ts"
@@ -107,6 +108,13 @@ export const rowsThen = (
 
 /** SQLite compares values by the type of the column, which an expression has only with CAST. */
 const asType = (type: string, value: Statement): Statement => either(sql`CAST(${value} AS ${raw(type)})`, value)
+
+/** The columns of a list's table that have a history. Any other one is a user's own. */
+export const columnsThen = (list: Lists.AnyList): ReadonlySet<string> =>
+  new Set([
+    ...columnsOf(list).map(({ name }) => name),
+    ...["row", "raw", "hash", "first_seen_at", "changed_at", "missing_since", "rechecked"]
+  ])
 
 /** `changes` up to the point. */
 export const changesThen = ({ seq }: Pick<AsOf, "seq">): Statement =>

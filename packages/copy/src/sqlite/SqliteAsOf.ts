@@ -17,6 +17,7 @@ import { RowSet } from "../plan/RowSet.ts"
 import {
   changesIntact,
   changesThen,
+  columnsThen,
   laterChanges,
   laterTable,
   markOf,
@@ -25,7 +26,7 @@ import {
   textThen
 } from "../sql/SqlAsOf.ts"
 import { quoted, raw, render, type Statement } from "../sql/SqlStatement.ts"
-import { type AsOf, type ListAsOf, removedMeanwhile } from "../statement/AsOf.ts"
+import { type AsOf, type ListAsOf, removedMeanwhile, withoutHistory } from "../statement/AsOf.ts"
 import { mentionsOf } from "../statement/Mentions.ts"
 import { rowsOf } from "./SqliteRows.ts"
 
@@ -51,6 +52,8 @@ export const openAsOf = (file: string, sql: string, asOf: AsOf): DatabaseSync =>
   if (!isIntact(changesIntact(asOf)) || (names.includes("rows_pruned") && !isIntact(rowsIntact(asOf)))) {
     throw removedMeanwhile()
   }
+  const reserved = names.find((name) => isReserved(name) && sql.toLowerCase().includes(name.toLowerCase()))
+  if (reserved !== undefined) throw withoutHistory([reserved])
   const mentions = mentionsOf(sql)
   const lists = Lists.all.filter(({ label }) => asOf.lists.some(({ list }) => list === label))
   for (const list of lists) {
@@ -59,12 +62,16 @@ export const openAsOf = (file: string, sql: string, asOf: AsOf): DatabaseSync =>
   }
   db.exec(`CREATE TEMP VIEW changes AS ${textOf(changesThen(asOf))}`)
   const own = new Set(["changes", ...lists.map((list) => layoutOf(list).table)])
+  // A name that no view hides would reach the table of the file.
   for (const name of names) {
-    if (own.has(name) || !mentions.hasTable(name.toLowerCase())) continue
+    if (own.has(name) || isReserved(name)) continue
     db.exec(`CREATE TEMP VIEW ${quoted(name)} AS SELECT * FROM ${quoted(historyless + name)}`)
   }
   return db
 }
+
+/** Whether SQLite lets nobody create a view with this name. */
+const isReserved = (name: string): boolean => name.toLowerCase().startsWith("sqlite_")
 
 const textOf = (statement: Statement): string =>
   render(statement, {
@@ -82,9 +89,10 @@ const addList = (
   { hasColumn, seq }: { readonly seq: number; readonly hasColumn: (name: string) => boolean }
 ): void => {
   const layout = layoutOf(list)
+  const known = columnsThen(list)
   const columns = db.prepare(`SELECT name FROM pragma_table_info(?, ?)`).all(layout.table, schema)
     .map(({ name }) => String(name))
-    .filter((name) => name === "row" || name === "id" || hasColumn(name))
+    .filter((name) => known.has(name) && (name === "row" || name === "id" || hasColumn(name)))
   const typed = layout.columns.filter(({ name }) => name !== "id" && columns.includes(name))
   const hasHash = columns.includes("hash")
   const stored = [

@@ -472,13 +472,17 @@ describe.each(["sqlite", "postgres"] as const)("a query as of a point: %s", (kin
       }invoices`
       if (destination._tag === "Sqlite") execute(destination.file, view)
       else yield* Effect.promise(() => runSql(server, view))
-      for (const table of ["scans", "quarantine", "invoices_seen", "mine"]) {
+      const quotedViews = destination._tag === "Sqlite" ? [`"a""b"`, `"count(*) of invoices"`] : []
+      for (const name of quotedViews) {
+        execute(destination._tag === "Sqlite" ? destination.file : "", view.replace("mine", name))
+      }
+      for (const table of ["scans", "quarantine", "invoices_seen", "mine", ...quotedViews]) {
         for (
           const sql of [`SELECT count(*) FROM ${table}`, `WITH a AS (SELECT * FROM ${table}) SELECT 1 FROM invoices, a`]
         ) {
           const refused = yield* failureOf(answerAt(destination, { sql }, 0))
           assert.strictEqual(refused?._tag, "QueryError", sql)
-          assert.include(refused?.message, `${table}`)
+          assert.include(refused?.message, table.replace(/^"(.*)"$/, "$1").replaceAll("\"\"", "\""))
           assert.include(refused?.message, "history")
           assert.strictEqual(yield* failureOf(answerNow(destination, { sql })), undefined)
         }
@@ -487,6 +491,20 @@ describe.each(["sqlite", "postgres"] as const)("a query as of a point: %s", (kin
         const named = yield* failureOf(answerAt(destination, { sql: `SELECT amount FROM ${name}.invoices` }, 0))
         assert.strictEqual(named?._tag, "QueryError")
         assert.include(named?.message, "invoices")
+      }
+      // A column of the user has no history.
+      const addColumn = `ALTER TABLE ${
+        destination._tag === "Postgres" ? `${schema}.` : ""
+      }invoices ADD COLUMN note TEXT`
+      if (destination._tag === "Sqlite") execute(destination.file, addColumn)
+      else yield* Effect.promise(() => runSql(server, addColumn))
+      const own = yield* failureOf(answerAt(destination, { sql: "SELECT note FROM invoices" }, 0))
+      assert.strictEqual(own?._tag, "QueryError")
+      assert.include(own?.message, "note")
+      if (destination._tag === "Sqlite") {
+        execute(destination.file, "ANALYZE")
+        const reserved = yield* failureOf(answerAt(destination, { sql: "SELECT * FROM sqlite_stat1" }, 0))
+        assert.include(reserved?.message, "sqlite_stat1 cannot be read as of an earlier point")
       }
       // A name in a text or of a column is no table.
       const { rows } = yield* answerAt(

@@ -49,7 +49,14 @@ const addDriver = (folder: string) => {
 
 /** A copy of the sources of `payments` with the driver. */
 const extended = Effect.map(temporaryFolder, (folder) => {
-  copySources(folder, ["packages/core", "packages/copy", "packages/program", "packages/sandbox", "packages/testkit", "apps/cli"])
+  copySources(folder, [
+    "packages/core",
+    "packages/copy",
+    "packages/program",
+    "packages/sandbox",
+    "packages/testkit",
+    "apps/cli"
+  ])
   addDriver(folder)
   return join(folder, "apps/cli")
 })
