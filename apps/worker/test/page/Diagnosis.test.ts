@@ -21,7 +21,7 @@ const opened = {
     statuses: [
       { status: "stuck & <b>", records: 2, undated: 0, oldestAt: "2026-09-03T14:05:09.120Z" },
       { status: null, records: 1, undated: 0, oldestAt: "2026-11-19T14:05:09.120Z" },
-      { status: "young", records: 1, undated: 1, oldestAt: "2026-11-22T14:00:00.000Z" }
+      { status: "young", records: 1, undated: 0, oldestAt: "2026-11-22T14:00:00.000Z" }
     ],
     lacking: []
   },

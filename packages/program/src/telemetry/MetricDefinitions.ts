@@ -177,8 +177,12 @@ export const definitions = {
     type: "gauge",
     per: "list",
     unit: "{record}",
-    help: "Open records whose date of creation cannot be read, so that nobody knows how long they have been open.",
-    from: { List: ({ open }) => open === null ? null : open.reduce((sum, { undated }) => sum + undated, 0) }
+    help:
+      "Open records whose date of creation cannot be read, so that nobody knows how long they have been open. No series for a list without max_open.",
+    from: {
+      List: ({ maxOpenSeconds, open }) =>
+        open === null || maxOpenSeconds === null ? null : open.reduce((sum, { undated }) => sum + undated, 0)
+    }
   }),
   payments_list_max_open_seconds: metric({
     type: "gauge",
