@@ -136,7 +136,7 @@ describe("a statement in camt.053", () => {
         ]),
         [
           ["different", 6n, null, 7n, -1n, 1],
-          ["expected", null, null, 100n, null, 1],
+          ["expected", null, null, 100n, -100n, 1],
           ["matched", -2000n, null, -2000n, null, 1],
           ["matched", 14825n, 200n, 15025n, null, 2]
         ]

@@ -100,7 +100,7 @@ const cases: ReadonlyArray<readonly [string, Case, ReadonlyArray<string>]> = [
   ["a record after the last day is expected, and one that is not settled", {
     invoices: [["a", "A", 100, "2024-05-03"], ["b", "B", 100, null], ["c", "C", 100, day]],
     lines: [`D,1,${day},`]
-  }, ["missing there - c -100", "missing here 2 - 1", "expected - a", "expected - b"]],
+  }, ["missing there - c -100", "missing here 2 - 1", "expected - a -100", "expected - b -100"]],
   ["a record whose day cannot be read is not expected", {
     invoices: [["a", "A", 100, "03.05.2024"], ["b", "B", 100, null], ["c", "C", 100, ""], [
       "d",
@@ -113,8 +113,8 @@ const cases: ReadonlyArray<readonly [string, Case, ReadonlyArray<string>]> = [
     "missing there - a -100",
     "missing there - d -100",
     "missing here 2 - 1",
-    "expected - b",
-    "expected - c"
+    "expected - b -100",
+    "expected - c -100"
   ]],
   ["a group with a day that cannot be read is not expected", {
     invoices: [["a", "A", 100, "03.05.2024"], ["b", "A", 50, "2024-06-01"], ["c", "B", 7, "2024-06-01"], [
@@ -125,16 +125,16 @@ const cases: ReadonlyArray<readonly [string, Case, ReadonlyArray<string>]> = [
     ]],
     lines: [`X,1,${day},`],
     options: { on: ["amount"], group: "reference" }
-  }, ["missing there - a -150", "missing here 2 - 1", "expected - c", "expected - d"]],
+  }, ["missing there - a -150", "missing here 2 - 1", "expected - c -7", "expected - d -8"]],
   ["a record whose last day with the tolerance is after the statement is expected", {
     invoices: [["a", "A", 100, "2024-05-01"], ["b", "B", 100, "2024-04-30"]],
     lines: [`D,1,${day},`],
     options: { ...dated, withinDays: 2 }
-  }, ["missing there - b -100", "missing here 2 - 1", "expected - a"]],
+  }, ["missing there - b -100", "missing here 2 - 1", "expected - a -100"]],
   ["a record that is not due does not compete with one that is", {
     invoices: [["a", "A", 100, day], ["b", "A", 100, "2024-06-02"]],
     lines: [`A,100,${day},`]
-  }, ["expected - b", "matched 2 a"]],
+  }, ["expected - b -100", "matched 2 a"]],
   ["the statement's last day can be given", {
     invoices: [["a", "A", 100, "2024-05-03"]],
     lines: [`D,1,${day},`],
