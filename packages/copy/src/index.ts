@@ -1,7 +1,7 @@
 /** The public surface of `@payments/copy`. */
 export { generationSince } from "./ask/BegunGeneration.ts"
 export { type ColumnValues, columnValues } from "./ask/ColumnValues.ts"
-export type { FieldCondition } from "./ask/Conditions.ts"
+export { type FieldCondition, mayBePersonal } from "./ask/Conditions.ts"
 export {
   BeyondLastChange,
   type ChangeBatch,

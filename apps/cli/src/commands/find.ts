@@ -15,6 +15,7 @@ import {
   printable,
   pseudonym as pseudonymOf,
   type ReachedPoint,
+  ruleNameOf,
   searchedFields
 } from "@payments/copy"
 import { Lists, membersOf, parseText, type PaymentsApi } from "@payments/core"
@@ -48,7 +49,7 @@ import { flagsText, type GivenFlags, givenFlags, isPrintable, nextText } from ".
 import { describe } from "../listing/ListingOutput.ts"
 import { omittedNote } from "../listing/OmittedFields.ts"
 import { optionalPointIn, pointMetavar, pointNotes, pointProblems, pointWords } from "../listing/PointFlag.ts"
-import type { ControlOptions } from "../output/ControlSheet.ts"
+import type { ControlOptions, CopyState } from "../output/ControlSheet.ts"
 import { type Column, lookOf, makeRowWriter, printRows } from "../output/Rows.ts"
 import {
   amountsNote,
@@ -60,7 +61,7 @@ import {
   targetIn,
   writeRows
 } from "../output/RowsTarget.ts"
-import { valueText } from "../output/ValueText.ts"
+import { isFromFile, notShown, valueText } from "../output/ValueText.ts"
 import { logWrapped, wrapped } from "../output/Wrapped.ts"
 import { checkWrittenFiles, printingTo } from "../output/WrittenFile.ts"
 
@@ -107,7 +108,8 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
         : yield* omittedNote(destination, Lists.all, () => true, notSearched)
       const notes = () => [...omitted === undefined ? [] : [omitted], ...search.notes()]
       if (format === "xlsx") {
-        const asked = [["search", `${input.contains ? "contains" : "equals"} ${text}`]] as const
+        const isShown = !isFromFile(input.text) && (destination === undefined || keepsEveryField(before))
+        const asked = [["search", `${input.contains ? "contains" : "equals"} ${isShown ? text : notShown}`]] as const
         const control = { asked, destination, lists: Lists.all, before, isNow: point === undefined, notes }
         yield* writeFound(found, { results, limit: most, target, control })
       } else {
@@ -149,6 +151,10 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
       }
     ])
   )
+
+/** Whether the rule of a copy is known to keep every field. With another rule, the text may be a value that the copy must not have. */
+const keepsEveryField = (state: CopyState | undefined): boolean =>
+  state !== undefined && ruleNameOf(state.rule) === "keep"
 
 /** Reads the settings from the flags. Fails if they exclude each other. */
 const settingsIn = (input: Command.Command.Config.Infer<typeof findFlags>, isInCopy: boolean) =>

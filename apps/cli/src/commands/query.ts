@@ -47,6 +47,7 @@ import { type Column, columnsOfCells, type Heading, lookOf, memberNames, printRo
 import {
   amountsNote,
   conditionText,
+  hasHiddenValue,
   printedIn,
   type RowsTarget,
   sheetFormats,
@@ -333,9 +334,8 @@ const printAnswer = Effect.fnUntraced(function*(given: Outputs, asked: Asked) {
   const result: Result = point === undefined
     ? yield* Questions.answer(destination, question, parameters)
     : yield* Questions.answerAt(destination, question, parameters, point)
-  const sql = Questions.withValues(
-    yield* Questions.statementOf(Destination.operations(destination).dialect, question, parameters)
-  )
+  const statement = yield* Questions.statementOf(Destination.operations(destination).dialect, question, parameters)
+  const sql = where.some(hasHiddenValue) ? statement.sql : Questions.withValues(statement)
   if (isDrawn(given)) {
     yield* drawAnswer(given, asked, { result, sql })
     return { reached: result.point, leftOut: undefined }

@@ -2,12 +2,12 @@
  * The flags that select from the records that a listing has read: `--fields`, `--where`, `--sort` and `--query`. The service does
  * not know them. Their fields are checked against the document before any request.
  */
-import { type FieldPath, readPaths } from "@payments/copy"
+import { type FieldPath, mayBePersonal, readPaths } from "@payments/copy"
 import { isNumber, Lists } from "@payments/core"
 import { checkAll, checkPaths, type CommandExit, setting, type SettingParser, textFlag, usage } from "@payments/program"
 import { Context, Effect, Record } from "effect"
 import { type Command, Flag } from "effect/cli"
-import { valueText } from "../output/ValueText.ts"
+import { isFromFile, valueText } from "../output/ValueText.ts"
 import type { JsonQuery } from "./JsonQuery.ts"
 import { parseSortKeys, type SortKey } from "./SortKeys.ts"
 import { type Condition, conditionSyntax, parseCondition } from "./Where.ts"
@@ -105,10 +105,14 @@ export const conditionsOf = (list: Lists.AnyList, where: ReadonlyArray<string>, 
     })
   ).pipe(Effect.map((conditions) => conditions.flat()))
 
-/** Reads the value of a condition if a file or stdin has it. Checks that the value for an amount is a number. */
+/**
+ * Reads the value of a condition if a file or stdin has it. Checks that the value for an amount is a number. Says whether files that
+ * the command writes may show it.
+ */
 const withValue = Effect.fnUntraced(function*(list: Lists.AnyList, condition: Extract<Condition, { value: string }>) {
   const value = condition.isText ? condition.value : yield* valueText("--where", condition.value)
-  const { operator, path: { header } } = condition
+  const { operator, path: { header, names } } = condition
+  const isHidden = (!condition.isText && isFromFile(condition.value)) || mayBePersonal(list, names)
   if (
     Lists.amountFields(list).includes(header) && operator !== "~" && !isNumber(value) && value !== "null" &&
     !condition.isText
@@ -117,7 +121,7 @@ const withValue = Effect.fnUntraced(function*(list: Lists.AnyList, condition: Ex
       `--where: ${header} is a number. Write its digits without separators: '${header}${operator}1500'.`
     )
   }
-  return { ...condition, value }
+  return { ...condition, value, isHidden }
 })
 
 const queryOf = (expression: string): Effect.Effect<JsonQuery, CommandExit> =>

@@ -7,6 +7,7 @@ import { Flag } from "effect/cli"
 import type { ControlOptions } from "./ControlSheet.ts"
 import { type CsvDialect, csvDialectIn, csvFlags, type GivenDialect } from "./CsvDialect.ts"
 import { type Column, printRows, type RowFormat, rowFormats } from "./Rows.ts"
+import { notShown } from "./ValueText.ts"
 import { logWrapped } from "./Wrapped.ts"
 import { formatIn, outputFlag, printingTo } from "./WrittenFile.ts"
 
@@ -53,12 +54,17 @@ export const printedIn = ({ format, ...others }: RowsTarget<string>): Effect.Eff
 export const amountsNote =
   "Amounts are integers as the service sends them. Its document specifies neither their currency nor their unit."
 
+/** Returns the condition for people who read the output. */
 export const conditionText = (condition: FieldCondition): string => {
   const { header } = condition.path
   return "value" in condition
-    ? `${header} ${condition.operator} ${condition.value}`
+    ? `${header} ${condition.operator} ${hasHiddenValue(condition) ? notShown : condition.value}`
     : `${header} is ${condition.operator}`
 }
+
+/** Whether no file may show the value of the condition. */
+export const hasHiddenValue = (condition: FieldCondition): boolean =>
+  "value" in condition && condition.isHidden === true
 
 /** Reads the state of a copy, if a workbook needs it. */
 export const stateBefore = (

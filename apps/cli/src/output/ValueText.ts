@@ -13,6 +13,12 @@ const largestValue = 16 * 1024
 /** Whether the argument names stdin. A process can read only one value from stdin. */
 export const isStdin = (text: string): boolean => text === "@-"
 
+/** Whether a file or stdin gives the value of the argument. */
+export const isFromFile = (text: string): boolean => text.startsWith("@") && !text.startsWith("@@")
+
+/** What a file that a command writes has in place of a value that it must not show. */
+export const notShown = "a text (not shown)"
+
 export type Lines = "one" | "any"
 
 /** Returns the value that an argument gives or names. The error names the flag or argument `name`. */
@@ -21,8 +27,7 @@ export const valueText = Effect.fnUntraced(function*(
   text: string,
   lines: Lines = "one"
 ): Effect.fn.Return<string, CommandExit, FileSystem.FileSystem | Stdio.Stdio> {
-  if (!text.startsWith("@")) return text
-  if (text.startsWith("@@")) return text.slice(1)
+  if (!isFromFile(text)) return text.startsWith("@@") ? text.slice(1) : text
   if (text === "@") {
     return yield* usage(`${name}: @ needs a file name, or - for standard input. Write @@ for the text @.`)
   }

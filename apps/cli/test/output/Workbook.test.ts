@@ -96,6 +96,51 @@ describe("a workbook", () => {
       }
     }).pipe(Effect.scoped))
 
+  it.live("has no searched or compared value that came from a file, or that may be personal data", () =>
+    Effect.gen(function*() {
+      const { file, folder, from } = yield* copied()
+      const [reference, document, page] = [join(folder, "reference"), "0012345678", join(folder, "page.html")]
+      writeFileSync(reference, "@a\n")
+      const control = Effect.fnUntraced(function*(copy: string, ...args: ReadonlyArray<string>) {
+        const { code, stderr } = yield* payments([...args, "--from", copy, "--output", file])
+        assert.strictEqual(code, 0, stderr)
+        const written = yield* read(file)
+        return { ...written, text: JSON.stringify(written.sheets.at(-1)?.rows) }
+      })
+      const question = ["query", "settled-by-day", "--where"]
+      for (
+        const [condition, shown, value] of [
+          [`reference=@${reference}`, "reference = a text (not shown)", "@a"],
+          [`customerDocumentNumber=${document}`, "customerDocumentNumber = a text (not shown)", document],
+          [`customer_document_number~${document}`, "customer_document_number ~ a text (not shown)", document]
+        ] as const
+      ) {
+        const asked = yield* control(from, ...question, condition)
+        assert.strictEqual(asked.rows.length, 2)
+        assert.strictEqual(asked.control.get("condition")?.[0], shown)
+        assert.include(String(asked.control.get("statement")?.[0]), "$1")
+        assert.notInclude(asked.text, value)
+        assert.strictEqual((yield* payments([...question, condition, "--from", from, "--html", page])).code, 0)
+        const html = readFileSync(page, "utf8")
+        assert.deepStrictEqual([html.includes(shown), html.includes("$1"), html.includes(value)], [true, true, false])
+      }
+      const typed = yield* control(from, ...question, "reference=@@a")
+      assert.include(String(typed.control.get("statement")?.[0]), "'@a'")
+      const bank = join(folder, "bank.csv")
+      writeFileSync(bank, "reference,amount\n@a,5\n")
+      const reconciled = yield* control(from, "reconcile", "--with", bank, "--where", `reference=@${reference}`)
+      assert.strictEqual(reconciled.control.get("condition")?.[0], "reference = a text (not shown)")
+      assert.strictEqual((yield* control(from, "find", document)).control.get("search")?.[0], `equals ${document}`)
+      const found = yield* control(from, "find", `@${reference}`)
+      assert.deepStrictEqual([found.rows.length, found.control.get("search")?.[0]], [2, "equals a text (not shown)"])
+      for (const rule of ["omit", "pseudonymize"]) {
+        const env = { PAYMENTS_PERSONAL: rule, ...rule === "omit" ? {} : { PAYMENTS_PERSONAL_KEY: "k".repeat(32) } }
+        const searched = yield* control((yield* copied(env)).from, "find", document)
+        assert.strictEqual(searched.control.get("search")?.[0], "equals a text (not shown)")
+        assert.notInclude(searched.text, document)
+      }
+    }).pipe(Effect.scoped))
+
   it.live("has the matches of find, and the lines and records of reconcile with their totals", () =>
     Effect.gen(function*() {
       const { file, folder, from } = yield* copied()

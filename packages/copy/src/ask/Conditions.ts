@@ -4,7 +4,7 @@
  * character. A copy has NULL for null and for an absent field, so `null` selects both. Values are parameters of the
  * statement, so none can become SQL.
  */
-import type { Lists } from "@payments/core"
+import { Lists } from "@payments/core"
 import { type Column, columnsOf, storable } from "../plan/Columns.ts"
 import type { Dialect } from "../statement/Dialect.ts"
 
@@ -21,6 +21,8 @@ export type FieldCondition =
       readonly value: string
       /** Whether the value matches only text. */
       readonly isText: boolean
+      /** Whether no file may show the value: it came from a file, or may be personal data. */
+      readonly isHidden?: boolean
     }
   )
 
@@ -68,6 +70,12 @@ export const sqlCondition = (
           : `${name} ${operator} ${operand.sql(parameter)}`,
       value: column.kind === "integer" ? integerOf(value) : storable(value)
     }
+}
+
+/** Whether the values of a path may be personal data. Those of an undocumented field may. */
+export const mayBePersonal = (list: Lists.AnyList, names: ReadonlyArray<string>): boolean => {
+  const path = columnOfPath(list, names)?.path.join(".")
+  return path === undefined || Lists.personalFields(list).includes(path)
 }
 
 /** Returns the column of a path: the names of its field, or the name of the column. */
