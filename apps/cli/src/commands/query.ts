@@ -274,7 +274,7 @@ const writeResult = Effect.fnUntraced(function*(
     const settings = yield* chosenJournal
     const [list, other] = control.lists
     if (list === undefined || other !== undefined) return yield* usage("A journal is of one list. Query one list.")
-    return yield* writeJournal(rows, given.output, { columns, format, list, settings })
+    return yield* writeJournal(rows, given.output, { columns, format, list, question, settings })
   }
   const headings = columnsOfCells(columns.map((name) => headingOf(name, question)))
   const envelope = envelopeOf(given, columns)

@@ -3,7 +3,7 @@
  * integer of the copy, written in the unit of the source's settings. A row without a day or a whole amount is counted, and the end of
  * the journal says so.
  */
-import { type Cell, dayText, decimalsOf, printable, recordDay } from "@payments/copy"
+import { type Cell, dayText, decimalsOf, printable, Questions, recordDay } from "@payments/copy"
 import { Lists } from "@payments/core"
 import {
   allOf,
@@ -121,31 +121,47 @@ const syntaxes: { readonly [format in JournalFormat]: Syntax } = {
 /** What the service collects, the clearing account gets. What it pays out, the clearing account loses. */
 const signOf = (list: Lists.AnyList): bigint => list === Lists.payoutRequests ? -1n : 1n
 
-/** Returns the column of this name, or the only one that fits. */
-const placeOf = (columns: ReadonlyArray<string>, name: string, fits: (column: string) => boolean) => {
-  if (columns.includes(name)) return columns.indexOf(name)
-  const [first, second] = columns.flatMap((column, index) => fits(column) ? [index] : [])
-  return second === undefined ? first : undefined
-}
-
-/** Returns where the parts of a transaction are. Fails if the day or the amount is not clear. */
-const placesIn = Effect.fnUntraced(function*(columns: ReadonlyArray<string>, list: Lists.AnyList) {
+/** Returns where the day and the amount of a statement are. Fails if they are not clear. */
+const placesOfStatement = Effect.fnUntraced(function*(columns: ReadonlyArray<string>, list: Lists.AnyList) {
   const dates = Object.keys(Lists.dateFields(list)).map(String.camelToSnake)
   const amounts = Lists.amountFields(list).map(String.camelToSnake)
-  const date = placeOf(columns, "date", (name) => dates.includes(name.replace(/_day$/, "")))
-  const amount = placeOf(columns, "amount", (name) => amounts.includes(name))
-  if (date === undefined) {
+  if (amounts.length === 0) return yield* usage(`A journal needs amounts, and ${list.title} have none.`)
+  const days = columns.includes("date") ? ["date"] : columns.filter((name) => dates.includes(name.replace(/_day$/, "")))
+  const booked = columns.filter((name) => name === "amount" || amounts.includes(name))
+  const [date] = days
+  const [amount] = booked
+  if (date === undefined || days.length > 1) {
     return yield* usage(`A journal needs a column with the day. Name it: SELECT ${dates[0]} AS date, …`)
   }
   if (amount === undefined) {
     return yield* usage(`A journal needs a column with the amount. Name it: SELECT ${amounts[0]} AS amount, …`)
   }
+  if (booked.length > 1) {
+    return yield* usage(
+      `A journal books one amount, and the statement has ${allOf(booked)}. Select only the one to book, such as ${
+        booked.at(-1)
+      } AS amount.`
+    )
+  }
+  return { date, amount }
+})
+
+/** Returns where the parts of a transaction are. */
+const placesIn = Effect.fnUntraced(function*({ columns, list, question }: JournalOptions) {
+  const named = question === undefined ? yield* placesOfStatement(columns, list) : question.journal
+  if (named === undefined) {
+    const others = Questions.questions.flatMap(({ journal, name }) => journal === undefined ? [] : [name])
+    return yield* usage(
+      `The answer to ${question?.name} has no day, so it cannot be a journal. Those of ${allOf(others)} can.`
+    )
+  }
+  const [date, amount] = [columns.indexOf(named.date), columns.indexOf(named.amount)]
   const others = {
     id: columns.indexOf("id"),
     payee: columns.indexOf("payee"),
     description: columns.indexOf("description")
   }
-  return { date, amount, nulls: columns.indexOf(`${columns[amount]}_null`), ...others }
+  return { date, amount, nulls: columns.indexOf(`${named.amount}_null`), ...others }
 })
 
 interface JournalOptions {
@@ -153,14 +169,18 @@ interface JournalOptions {
   readonly settings: JournalSettings
   readonly list: Lists.AnyList
   readonly columns: ReadonlyArray<string>
+  /** The question that the rows answer; undefined for a statement. */
+  readonly question?: Pick<Questions.Question, "name" | "journal"> | undefined
   /** Makes a line safe where it is shown. */
   readonly toOutput: (line: string) => string
 }
 
 /** Fails if the settings or the columns are not enough for a journal. */
 export const makeJournal = Effect.fnUntraced(function*(
-  { columns, format, list, settings, toOutput }: JournalOptions
+  options: JournalOptions
 ): Effect.fn.Return<JournalWriter, CommandExit> {
+  const { columns, format, list, settings, toOutput } = options
+  const places = yield* placesIn(options)
   // The keys of the setting are the labels of the lists that have amounts.
   const account = (settings.accounts as { readonly [label: string]: string | undefined })[list.label]
   if (account === undefined) {
@@ -177,7 +197,6 @@ export const makeJournal = Effect.fnUntraced(function*(
   }
   const problem = namesOf(book).map(syntax.accountProblem).find((one) => one !== undefined)
   if (problem !== undefined) return yield* usage(problem)
-  const places = yield* placesIn(columns, list)
   const used = new Set<number>(Object.values(places))
   const tally: Tally = { rows: 0, sum: 0n, withoutDay: 0, withoutAmount: 0, firstLeftOut: undefined, nulls: 0n }
   const textOf = (lines: ReadonlyArray<string>) => lines.map((line) => `${toOutput(line)}\n`).join("")

@@ -1,6 +1,6 @@
 /** Journals: every transaction balances, whatever its texts contain, and hledger and Beancount read them where they are installed. */
 import { assert, describe, it } from "@effect/vitest"
-import type { Cell } from "@payments/copy"
+import { type Cell, Questions } from "@payments/copy"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import type { JournalSettings } from "@payments/program"
@@ -190,11 +190,44 @@ describe("a journal", () => {
       assert.strictEqual(groups.leftOut, "Records without an amount in the groups of the transactions: 3.")
     }))
 
+  it.effect("of a question books the amount that the question names, or is refused without advice for statements", () =>
+    Effect.gen(function*() {
+      const booked = Questions.questions.flatMap(({ journal, name }) => journal === undefined ? [] : [[name, journal]])
+      assert.deepStrictEqual(booked, [
+        ["settled-by-day", { date: "settlement_date", amount: "amount" }],
+        ["settled-by-time", { date: "settlement_date", amount: "amount" }],
+        ["paid-by-day", { date: "payment_date_day", amount: "payment_amount" }],
+        ["payouts-by-day", { date: "created_at_day", amount: "amount" }],
+        ["settlement-calendar", { date: "payment_day", amount: "payment_amount" }]
+      ])
+      for (const question of Questions.questions) {
+        const { columns: named, journal, list } = question
+        const made = makeJournal({ ...options, format: "hledger", columns: named, list, question })
+        if (journal === undefined) {
+          const { message } = yield* Effect.flip(made)
+          assert.match(
+            message,
+            /^The answer to [a-z-]+ has no day, so it cannot be a journal\. Those of settled-by-day, /
+          )
+          assert.notInclude(message, "SELECT")
+          continue
+        }
+        const row = named.map((name): Cell =>
+          name === journal.date ? "2024-01-10" : { json: name === journal.amount ? "7" : "5" }
+        )
+        const text = (yield* made).rows([row])
+        assert.match(text, /^2024-01-10 [^]*^ {2}Assets:Clearing {2}-?0\.07 EUR$/m)
+      }
+    }))
+
   it.effect.each(
     [
       [{ columns: ["id", "amount"] }, "A journal needs a column with the day. Name it: SELECT"],
       [{ columns: ["created_at", "settlement_date", "amount"] }, "A journal needs a column with the day."],
       [{ columns: ["date", "id"] }, "A journal needs a column with the amount."],
+      [{ columns: ["date", "amount", "payment_amount"] }, "the statement has amount and payment_amount. Select only"],
+      [{ columns: ["date", "amount", "amount"] }, "A journal books one amount"],
+      [{ list: Lists.payinSources }, "A journal needs amounts, and payin sources have none."],
       [{ settings: { ...settings, accounts: {} } }, "set accounts.invoices of the source's journal"],
       [{ settings: { ...settings, clearing_account: "assets:clearing" } }, "Beancount has no account assets:clearing."]
     ] as const
@@ -206,7 +239,7 @@ describe("a journal", () => {
 })
 
 const invoices = [
-  `{"id":"a","amount":1234,"reference":"one","settlementDate":"2024-01-10","status":"paid"}`,
+  `{"id":"a","amount":1234,"paymentAmount":1200,"reference":"one","paymentDate":"2024-01-09T10:00:00Z","settlementDate":"2024-01-10","status":"paid"}`,
   `{"id":"b","amount":66,"reference":"two; \\"x\\"","settlementDate":"2024-01-11","status":"paid"}`,
   `{"id":"c","amount":7,"status":"pending"}`
 ]
@@ -250,7 +283,21 @@ accounts.invoices = "Income:Invoices"
           ["2024-01-11", format === "hledger" ? "() invoices" : "\"invoices\""]
         ]])
         assert.include(days.stderr, "The journal has no place for the columns records, ")
+        // What was paid, and not what was to be paid.
+        const [paid, calendar] = [
+          yield* run("paid-by-day", "--format", format, "--month", "2024-01"),
+          yield* run("settlement-calendar", "--format", format, "--month", "2024-01")
+        ]
+        for (const { stdout } of [paid, calendar]) {
+          assert.deepStrictEqual(transactionsIn(stdout).map(({ day, postings }) => [day, postings[0]?.thousandths]), [
+            ["2024-01-09", 12_000n]
+          ])
+        }
+        const refused = yield* run("paid-by-method", "--format", format)
+        assert.deepStrictEqual([refused.code, refused.stderr.includes("SELECT")], [2, false])
       }
+      const both = yield* run("SELECT id, settlement_date, amount, payment_amount FROM invoices", "--format", "hledger")
+      assert.deepStrictEqual([both.code, both.stderr.includes("payment_amount AS amount")], [2, true])
       const two = yield* run("SELECT 1 AS amount, '2024-01-10' AS date", "--format", "hledger")
       assert.deepStrictEqual([two.code, two.stderr.includes("A journal is of one list.")], [2, true])
       const unset = yield* payments(["query", sql, "--from", to, "--format", "hledger"])

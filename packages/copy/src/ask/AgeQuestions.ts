@@ -60,6 +60,7 @@ const openByAge = (list: Lists.AnyList, name: string, description: string): Ques
     labels: ["age", "counted_from"],
     parameters: [monthParameter(dateOf)],
     chart: { x: ["age"], y: first?.name ?? "records", isOverTime: false },
+    journal: undefined,
     dateOf,
     isOfOpen: true,
     sql: (sum, options) => {
@@ -106,6 +107,7 @@ const settlementCalendar = (): Question => {
     labels,
     parameters: [monthParameter("paymentDate")],
     chart: { x: ["payment_day"], y: "payment_amount", isOverTime: true },
+    journal: { date: "payment_day", amount: "payment_amount" },
     dateOf: "settlementDate",
     isOfOpen: false,
     sql: (sum, options) => {

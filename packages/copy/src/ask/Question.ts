@@ -21,6 +21,8 @@ export interface Question {
   readonly parameters: ReadonlyArray<{ readonly name: "month"; readonly description: string }>
   /** A chart: the columns that name the groups, that of the values, and whether time orders the groups. */
   readonly chart: { readonly x: ReadonlyArray<string>; readonly y: string; readonly isOverTime: boolean }
+  /** The columns of a journal: the day of each group, and the amount to book. Undefined if no group is a day. */
+  readonly journal: { readonly date: string; readonly amount: string } | undefined
   /** The status of the records that count; undefined if those of every status do. */
   readonly status: string | undefined
   /**

@@ -65,12 +65,13 @@ const columnOf = ({ field, part }: Group): string =>
 const expressionOf = ({ field, part }: Group): string =>
   part === undefined ? String.camelToSnake(field) : `substr(${String.camelToSnake(field)}, 1, ${lengths[part]})`
 
-/** A group may be only the name of its field. */
+/** A group may be only the name of its field. `books` is the amount of a journal; by default the first one of the list. */
 const define = <List extends Lists.AnyList, Field extends keyof List["record"]["fields"] & string>(
   list: List,
   name: string,
-  { by: given, description, monthOf, status }: {
+  { books, by: given, description, monthOf, status }: {
     readonly description: string
+    readonly books?: Field
     readonly by: ReadonlyArray<Field | (Group & { readonly field: Field })>
     readonly monthOf: Field
     readonly status?: string
@@ -81,6 +82,8 @@ const define = <List extends Lists.AnyList, Field extends keyof List["record"]["
   const isOverTime = by.some(({ field, part }) => part !== undefined || field in Lists.dateFields(list))
   const [first] = amounts
   const labels = by.map(columnOf)
+  const day = by.find(({ field, part }) => part === "day" || (part === undefined && field in Lists.dateFields(list)))
+  const booked = books === undefined ? first?.name : String.camelToSnake(books)
   return {
     name,
     description,
@@ -91,6 +94,7 @@ const define = <List extends Lists.AnyList, Field extends keyof List["record"]["
     monthOf,
     parameters: [monthParameter(monthOf)],
     chart: { x: labels, y: first?.name ?? "records", isOverTime },
+    journal: day === undefined || booked === undefined ? undefined : { date: columnOf(day), amount: booked },
     status,
     dateOf: undefined,
     isOfOpen: false,
@@ -128,6 +132,7 @@ export const questions: ReadonlyArray<Question> = [
   }),
   define(invoices, "paid-by-day", {
     description: "invoices by UTC day of the payment",
+    books: "paymentAmount",
     by: [{ field: "paymentDate", part: "day" }],
     monthOf: "paymentDate"
   }),
