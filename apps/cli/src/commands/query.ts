@@ -148,6 +148,7 @@ export const queryCommand = Command.make(
         return yield* printStatement({ ...given, ...target }, { destination, sql, point })
       }
       const where = yield* conditionsOf(question.list, given.where, columnNamesOf(question.list))
+      yield* Questions.requireComparable(destination, question.list, where)
       const { finalStates } = yield* openSettingsOf(yield* sourceOfDestination(given.from))
       const configured = finalStates?.[question.list.label]
       const basis = point === undefined

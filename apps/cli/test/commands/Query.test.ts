@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Questions } from "@payments/copy"
+import { pseudonym as pseudonymOf, Questions } from "@payments/copy"
 import { layerTest } from "@payments/core/testing"
 import { type PostgresServer, startServer, user } from "@payments/testkit/postgres/PostgresServer"
 import { query as queryServer } from "@payments/testkit/postgres/PostgresTest"
 import { binary, node, payments, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { execFileSync, spawn } from "@payments/testkit/TestProcess"
-import { Effect, Fiber, Schedule } from "effect"
+import { ConfigProvider, Effect, Fiber, Redacted, Schedule } from "effect"
 import { once } from "node:events"
 import { readdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -329,6 +329,42 @@ describe("payments query", () => {
         assert.deepInclude(yield* run(given), { code: 0, out: `{"two":2}\n`, err: "" })
       }
       assert.include((yield* run("-- SELECT 1")).err, "There is no statement.")
+    }).pipe(Effect.scoped))
+
+  it.live("refuses to compare a pseudonym with a value", () =>
+    Effect.gen(function*() {
+      const from = `sqlite:${yield* temporaryFolder}/p.db`
+      const env = { PAYMENTS_PERSONAL: "pseudonymize", PAYMENTS_PERSONAL_KEY: "k".repeat(32) }
+      yield* runInProcess(layerTest({ invoices }), ["export", "invoices", "--to", from]).pipe(
+        Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord(env)))
+      )
+      const pseudonym = pseudonymOf(Redacted.make(Buffer.from("k".repeat(32))), canary)
+      const run = (condition: string, ...args: ReadonlyArray<string>) =>
+        payments(
+          ["query", "invoices-by-status", "--from", from, "--format", "json", "--where", condition].concat(args)
+        )
+      for (const condition of [`contract=${canary}`, `contract!=${canary}`, `contract~${canary}`, "contract<ps1_"]) {
+        for (const at of [[], ["--at", "0"]]) {
+          const { code, stderr, stdout } = yield* run(condition, ...at)
+          assert.deepStrictEqual([code, stdout, stderr.includes(canary)], [2, "", false], condition)
+          assert.include(stderr.replaceAll(/\s+/g, " "), "The copy has pseudonyms of contract, by its rule")
+        }
+      }
+      const recordsOf = (stdout: string) =>
+        (JSON.parse(stdout) as ReadonlyArray<{ readonly records: number }>).map(({ records }) => records)
+      for (
+        const [condition, records] of [
+          [`contract=${pseudonym}`, 1],
+          [`contract!=${pseudonym}`, 3],
+          ["contract", 1],
+          ["contract=null", 3],
+          ["reference=NULL", 1]
+        ] as const
+      ) {
+        const { code, stderr, stdout } = yield* run(condition)
+        assert.strictEqual(code, 0, stderr)
+        assert.deepStrictEqual(recordsOf(stdout), [records], condition)
+      }
     }).pipe(Effect.scoped))
 
   it.live("reports an absent destination, and creates nothing", () =>

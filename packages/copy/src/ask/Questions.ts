@@ -12,11 +12,13 @@ import { operations, reader, snapshot, type StoredDestination } from "../destina
 import { layoutOf, storable } from "../plan/Columns.ts"
 import type { FinalStates } from "../port/ListFreshness.ts"
 import type { SinkError } from "../port/Sink.ts"
+import { isPseudonym } from "../rule/Pseudonym.ts"
+import { pseudonymFields } from "../rule/StoredRule.ts"
 import type { Dialect } from "../statement/Dialect.ts"
 import { QueryError, type QueryResult } from "../statement/Statement.ts"
 import { finalStatesIn, finalStatesText, lackingIn } from "../store/OpenRecords.ts"
 import { ageQuestions } from "./AgeQuestions.ts"
-import { type FieldCondition, sqlCondition } from "./Conditions.ts"
+import { columnOfPath, type FieldCondition, sqlCondition } from "./Conditions.ts"
 import { type NamedPoint, type PointError, reachPoint } from "./PointInTime.ts"
 import { query, queryAt, type ResultAt } from "./Query.ts"
 import {
@@ -213,6 +215,33 @@ export const statementOf = Effect.fnUntraced(function*(
   return {
     sql: sql(dialect.exactSum, { nowMs, hasMonth: month !== undefined, conditions, isLargestFirst }),
     parameters
+  }
+})
+
+/**
+ * Fails if a condition compares a field with a value that it cannot have in the copy: any but a pseudonym, if the rule for personal
+ * data replaces the field. A user who may not read the rule may compare.
+ */
+export const requireComparable = Effect.fnUntraced(function*(
+  destination: StoredDestination,
+  list: Lists.AnyList,
+  where: ReadonlyArray<FieldCondition>
+): Effect.fn.Return<void, QueryError> {
+  const personal = Effect.scoped(Effect.flatMap(reader(destination), (opened) => opened.personal))
+  const replaced = pseudonymFields(
+    yield* Effect.orElseSucceed(Effect.map(personal, ({ rule }) => rule), () => undefined),
+    list
+  )
+  for (const condition of where) {
+    const field = columnOfPath(list, condition.path.names)?.path.join(".")
+    if (field === undefined || !replaced.has(field) || !("value" in condition)) continue
+    const { isText, operator, value } = condition
+    const isNull = value === "null" && !isText && (operator === "=" || operator === "!=")
+    if (isNull || isPseudonym(value)) continue
+    return yield* new QueryError({
+      problem:
+        `The copy has pseudonyms of ${field}, by its rule for personal data, so only a pseudonym can be compared there. If the personal key is set, payments find prints the records of a value, with its pseudonym.`
+    })
   }
 })
 
