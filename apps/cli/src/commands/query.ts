@@ -37,7 +37,7 @@ import { Argument, Command, Flag } from "effect/cli"
 import { type ChartOutputs, checkFiles, writeChart } from "../charts/ChartOutput.ts"
 import { outputs } from "../contract/Outputs.ts"
 import { listsIn } from "../listing/ListsInStatement.ts"
-import { omittedNote } from "../listing/OmittedFields.ts"
+import { omittedInAnswer, omittedInStatement } from "../listing/OmittedFields.ts"
 import { logPoint, optionalPointIn, pointMetavar, pointNotes, pointProblems, pointWords } from "../listing/PointFlag.ts"
 import { conditionsOf } from "../listing/Selection.ts"
 import { conditionSyntax } from "../listing/Where.ts"
@@ -155,9 +155,9 @@ export const queryCommand = Command.make(
         ? yield* Questions.basisOf(destination, question, configured)
         : yield* Questions.basisAt(destination, question, point, configured)
       const ages = point === undefined ? yield* agesOf(destination, question) : []
-      const asked: Asked = { destination, question, month, top, where, ages, point, basis }
+      const omitted = yield* omittedInAnswer(destination, question, where)
+      const asked: Asked = { destination, question, month, top, where, ages, point, basis, omitted }
       const { leftOut, reached } = yield* printAnswer({ ...given, ...target }, asked)
-      const omitted = yield* omittedIn(asked)
       if (omitted !== undefined) yield* logWrapped(omitted)
       if (reached !== undefined) yield* logPoint(reached)
       for (const note of Questions.basisNotes(question, basis)) yield* logWrapped(note)
@@ -220,7 +220,7 @@ const printStatement = Effect.fnUntraced(function*(
 ) {
   const lists = listsIn(sql)
   const before = yield* stateBefore(given, destination, lists)
-  const omitted = yield* omittedNote(destination, lists, (column) => new RegExp(`\\b${column}\\b`, "i").test(sql))
+  const omitted = yield* omittedInStatement(destination, sql)
   const { leftOut, reached } = yield* Effect.scoped(Effect.gen(function*() {
     const result: Result = point === undefined
       ? yield* query(destination, sql)
@@ -319,6 +319,8 @@ interface Asked {
   /** The point of the rows; undefined for those of now. */
   readonly point: NamedPoint | undefined
   readonly basis: Questions.Basis | undefined
+  /** A sentence about the fields that the copy leaves out. Undefined if it leaves out none of those that are asked for. */
+  readonly omitted: string | undefined
 }
 
 /** Prints the answer to a question. People also see the sums over all groups, so they get the first groups only. */
@@ -346,8 +348,7 @@ const printAnswer = Effect.fnUntraced(function*(given: Outputs, asked: Asked) {
     return { reached: result.point, leftOut: undefined }
   }
   const rows = Stream.flattenIterable(result.rows).pipe(Stream.take(top ?? Infinity), Stream.chunks)
-  const omitted = yield* omittedIn(asked)
-  const notes = () => [amountsNote, ...notesOf(omitted, result), ...Questions.basisNotes(question, basis)]
+  const notes = () => [amountsNote, ...notesOf(asked.omitted, result), ...Questions.basisNotes(question, basis)]
   const control = {
     asked: askedIn(asked, sql),
     destination,
@@ -368,12 +369,6 @@ const askedIn = ({ month, question, top, where }: Asked, sql: string): ControlOp
   ...top === undefined ? [] : [["groups", `the ${top} largest`] as const],
   ["statement", sql]
 ]
-
-/** Returns a sentence about the fields of a question that the copy leaves out. */
-const omittedIn = ({ destination, question, where }: Asked) => {
-  const fields = new Set([...question.fields, ...where.map(({ path }) => path.names.join("."))])
-  return omittedNote(destination, [question.list], (column, field) => fields.has(field) || fields.has(column))
-}
 
 const drawAnswer = Effect.fnUntraced(function*(
   given: Outputs,

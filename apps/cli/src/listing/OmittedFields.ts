@@ -1,9 +1,9 @@
 /** The fields that a copy leaves out, by its rule for personal data: they are no empty values of the service. */
-import { Destination, omittedIn, tables } from "@payments/copy"
+import { Destination, type FieldCondition, mentionsOf, omittedIn, type Questions, tables } from "@payments/copy"
 import type { Lists } from "@payments/core"
 import { allOf } from "@payments/program"
 import { Effect, String } from "effect"
-import { logWrapped } from "../output/Wrapped.ts"
+import { listsIn } from "./ListsInStatement.ts"
 
 /** Whether a command asks for a column, which has the value of a field such as `customerDetails.name`. */
 type IsAsked = (column: string, field: string) => boolean
@@ -31,8 +31,19 @@ export const omittedNote = Effect.fnUntraced(function*(
     : `The copy leaves ${allOf(columns)} out, by its rule for personal data: ${consequence}.`
 })
 
-/** Says which of the columns that are asked for the copy leaves out. */
-export const logOmitted = Effect.fnUntraced(function*(...asked: Parameters<typeof omittedNote>) {
-  const note = yield* omittedNote(...asked)
-  if (note !== undefined) yield* logWrapped(note)
-})
+/** Returns the note about the fields that a question and its conditions ask for. */
+export const omittedInAnswer = (
+  destination: Destination.StoredDestination,
+  { fields, list }: Pick<Questions.Question, "fields" | "list">,
+  where: ReadonlyArray<FieldCondition> = []
+) => {
+  const asked = new Set([...fields, ...where.map(({ path }) => path.names.join("."))])
+  return omittedNote(destination, [list], (column, field) => asked.has(field) || asked.has(column))
+}
+
+/** Returns the note about the columns that a statement asks for. With `*`, or the text of a record, it asks for all. */
+export const omittedInStatement = (destination: Destination.StoredDestination, sql: string) => {
+  const { hasColumn, hasTable } = mentionsOf(sql)
+  const hasTexts = /\braw\b/i.test(sql) || (hasTable("changes") && /\b(before|after)\b/i.test(sql))
+  return omittedNote(destination, listsIn(sql), (column) => hasTexts || hasColumn(column))
+}

@@ -85,8 +85,19 @@ describe("a workbook", () => {
   it.live("says which of the fields that were asked for the copy leaves out", () =>
     Effect.gen(function*() {
       const { file, from } = yield* copied({ PAYMENTS_PERSONAL: "omit" })
-      const sql = "SELECT id, customer_document_number FROM invoices"
-      for (const args of [["query", sql], ["query", "invoices-by-customer"], ["find", "0012345678"]]) {
+      const statements = [
+        "SELECT id, customer_document_number FROM invoices",
+        "SELECT * FROM invoices",
+        "SELECT raw FROM invoices",
+        "SELECT count(*) FROM invoices NATURAL JOIN invoices AS other",
+        "SELECT after FROM changes WHERE list = 'invoices'"
+      ]
+      for (
+        const args of [...statements.map((sql) => ["query", sql]), ["query", "invoices-by-customer"], [
+          "find",
+          "0012345678"
+        ]]
+      ) {
         const { stderr } = yield* payments([...args, "--from", from, "--output", file])
         const omitted = /The copy leaves [^.:]*\bcustomer_document_number\b[^.:]* out, by its rule for personal data/
         assert.match(stderr.replaceAll(/\s+/g, " "), omitted)
@@ -94,6 +105,8 @@ describe("a workbook", () => {
         assert.match(JSON.stringify(sheets.at(-1)?.rows), omitted)
         assert.match(String(control.get("rule for personal data")?.[0]), /^omit personal data \(omit-/)
       }
+      const others = "SELECT count(*), sum(amount) FROM invoices WHERE status <> 'withdrawn'"
+      assert.notInclude((yield* payments(["query", others, "--from", from])).stderr, "The copy leaves")
     }).pipe(Effect.scoped))
 
   it.live("has no searched or compared value that came from a file, or that may be personal data", () =>
