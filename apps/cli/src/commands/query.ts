@@ -237,9 +237,10 @@ const printStatement = Effect.fnUntraced(function*(
       description: undefined,
       sql,
       chart: undefined,
-      notes: result.point === undefined
-        ? (yield* agesOf(destination, undefined)).map(ageText)
-        : pointNotes(result.point),
+      notes: [
+        ...omitted === undefined ? [] : [omitted],
+        ...result.point === undefined ? (yield* agesOf(destination, undefined)).map(ageText) : pointNotes(result.point)
+      ],
       emptyMessage: "No rows.",
       totals: undefined
     })
@@ -375,7 +376,7 @@ const drawAnswer = Effect.fnUntraced(function*(
   asked: Asked,
   { result, sql }: { readonly result: Result; readonly sql: string }
 ) {
-  const { ages, basis, question, top } = asked
+  const { ages, basis, omitted, question, top } = asked
   const { emptyTotal } = yield* Effect.promise(() => import("../output/QuestionRows.ts"))
   yield* writeChart(given, result, {
     title: titleOf(asked),
@@ -383,6 +384,7 @@ const drawAnswer = Effect.fnUntraced(function*(
     sql,
     chart: top === undefined ? question.chart : { ...question.chart, isOverTime: false },
     notes: [
+      ...omitted === undefined ? [] : [omitted],
       ...result.point === undefined ? ages.map(ageText) : pointNotes(result.point),
       ...Questions.basisNotes(question, basis)
     ],

@@ -84,7 +84,7 @@ describe("a workbook", () => {
 
   it.live("says which of the fields that were asked for the copy leaves out", () =>
     Effect.gen(function*() {
-      const { file, from } = yield* copied({ PAYMENTS_PERSONAL: "omit" })
+      const { file, folder, from } = yield* copied({ PAYMENTS_PERSONAL: "omit" })
       const statements = [
         "SELECT id, customer_document_number FROM invoices",
         "SELECT * FROM invoices",
@@ -104,6 +104,19 @@ describe("a workbook", () => {
         const { control, sheets } = yield* read(file)
         assert.match(JSON.stringify(sheets.at(-1)?.rows), omitted)
         assert.match(String(control.get("rule for personal data")?.[0]), /^omit personal data \(omit-/)
+      }
+      const drawn = [
+        "invoices-by-customer",
+        "SELECT customer_document_number, count(*) FROM invoices GROUP BY customer_document_number"
+      ]
+      const [page, chart] = [join(folder, "page.html"), join(folder, "chart.svg")]
+      for (const sql of drawn) {
+        const { code } = yield* payments(["query", sql, "--from", from, "--html", page, "--svg", chart])
+        assert.strictEqual(code, 0)
+        for (const written of [page, chart]) {
+          const text = readFileSync(written, "utf8").replaceAll(/<[^>]*>|\s+/g, " ").replaceAll(/ +/g, " ")
+          assert.include(text, "The copy leaves customer_document_number out, by its rule for personal data", written)
+        }
       }
       const others = "SELECT count(*), sum(amount) FROM invoices WHERE status <> 'withdrawn'"
       assert.notInclude((yield* payments(["query", others, "--from", from])).stderr, "The copy leaves")
