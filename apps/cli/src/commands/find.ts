@@ -110,7 +110,8 @@ export const findCommand = <R>(api: Layer.Layer<PaymentsApi, ProgramError, R>) =
       if (format === "xlsx") {
         const isShown = !isFromFile(input.text) && (destination === undefined || keepsEveryField(before))
         const asked = [["search", `${input.contains ? "contains" : "equals"} ${isShown ? text : notShown}`]] as const
-        const control = { asked, destination, lists: Lists.all, before, isNow: point === undefined, notes }
+        const isNow = point === undefined
+        const control = { asked, destination, lists: Lists.all, before, hasSums: false, isNow, notes }
         yield* writeFound(found, { results, limit: most, target, control })
       } else {
         const next = nextOn(target.output === undefined && (yield* stdio.stdoutIsTerminal))
@@ -419,25 +420,29 @@ const jsonOf = ({ fields, id, isMissing, list, raw }: Match): string =>
     JSON.stringify(id ?? null)
   },"missing":${isMissing},"record":${raw}}`
 
-/** Returns the value of a record's field. Its number is the exact text. */
-const member = (field: string) => ({ raw }: Match): Cell => {
+/** Returns the value of a record's field, or `absent` without it. Its number is the exact text. */
+const member = (field: string, absent: Cell) => ({ raw }: Match): Cell => {
   const text = /^\s*\{/.test(raw) ? membersOf(raw).get(field) : undefined
-  const value: unknown = text === undefined ? "" : parseText(text)
-  return value === null ? null : typeof value === "string" ? value : { json: text ?? "" }
+  if (text === undefined) return absent
+  const value: unknown = parseText(text)
+  return value === null ? null : typeof value === "string" ? value : { json: text }
 }
 
 const listColumn: Column<Match> = { name: "list", wholeUpTo: 20, of: ({ list }) => list.label }
 const fieldsColumn: Column<Match> = { name: "fields", of: ({ fields }) => fields.join(", ") }
 const idColumn: Column<Match> = { name: "id", wholeUpTo: 40, of: ({ id = null }) => id }
 
-const tableColumns: ReadonlyArray<Column<Match>> = [
+/** The columns of people. `absent` is what a record has that lacks the field. */
+const columnsWith = (absent: Cell): ReadonlyArray<Column<Match>> => [
   listColumn,
   idColumn,
   { ...fieldsColumn, minTerminalWidth: 80 },
-  { name: "status", kind: "state", of: member("status") },
-  { name: "amount", kind: "integer", of: member("amount") },
-  { name: "createdAt", minTerminalWidth: 100, of: member("createdAt") }
+  { name: "status", kind: "state", of: member("status", absent) },
+  { name: "amount", kind: "integer", of: member("amount", absent) },
+  { name: "createdAt", minTerminalWidth: 100, of: member("createdAt", absent) }
 ]
+
+const tableColumns = columnsWith("")
 
 /** A table has it only if the service no longer returns one of the records. */
 const missingColumn: Column<Match> = {
@@ -454,9 +459,9 @@ const csvColumns: ReadonlyArray<Column<Match>> = [
   { name: "record", of: ({ raw }) => raw }
 ]
 
-/** The columns of a workbook: those of people, and the record. */
+/** The columns of a workbook: those of people with empty cells, and the record. */
 const sheetColumns: ReadonlyArray<Column<Match>> = [
-  ...tableColumns,
+  ...columnsWith(null),
   { name: "missing", of: ({ isMissing }) => ({ json: String(isMissing) }) },
   { name: "record", of: ({ raw }) => raw }
 ]

@@ -48,6 +48,8 @@ export interface ControlOptions {
   readonly lists: ReadonlyArray<Lists.AnyList>
   /** The copy before the rows were read. */
   readonly before: CopyState | undefined
+  /** Whether the columns of numbers have sums; by default true. Rows of several lists are no sum. */
+  readonly hasSums?: boolean
   /** Whether the rows are those of now, which the certificates describe. */
   readonly isNow: boolean
   /** More sentences. It runs after the rows are written. */
@@ -56,7 +58,7 @@ export interface ControlOptions {
 
 /** Returns a function that makes the rows of the control sheet, when those of the others are written. */
 export const controlSheet =
-  ({ asked, before, destination, isNow, lists, notes }: ControlOptions) => (written: Written) =>
+  ({ asked, before, destination, hasSums = true, isNow, lists, notes }: ControlOptions) => (written: Written) =>
     Effect.gen(function*() {
       const now = yield* DateTime.now
       const after = destination === undefined ? undefined : yield* copyState(destination, lists)
@@ -66,7 +68,7 @@ export const controlSheet =
         ...asked,
         ["read from", destination === undefined ? "the service" : Destination.shown(destination)],
         ["rows", numberCell(written.rows)],
-        ...written.sums.filter(({ sum }) => sum.numbers > 0).map(({ name, sum }): Cells => [
+        ...written.sums.filter(({ sum }) => hasSums && sum.numbers > 0).map(({ name, sum }): Cells => [
           `sum of ${name}`,
           sumCell(sum.text()),
           numberCell(sum.numbers),

@@ -172,7 +172,9 @@ describe("a workbook", () => {
       const { file, folder, from } = yield* copied()
       yield* payments(["find", "@@a", "--from", from, "--output", file])
       const found = yield* read(file)
-      assert.deepStrictEqual(found.rows[1]?.slice(0, 5), ["invoices", "=1+1", "reference", "", 5])
+      // A record without a status has an empty cell. Amounts of several lists have no sum.
+      assert.deepStrictEqual(found.rows[1]?.slice(0, 6), ["invoices", "=1+1", "reference", null, 5, null])
+      assert.isUndefined(found.control.get("sum of amount"))
       assert.deepStrictEqual(found.control.get("search")?.[0], "equals @a")
       const statement = join(folder, "bank.csv")
       writeFileSync(statement, "reference,amount\n@a,6\n")
