@@ -5,6 +5,7 @@
 import {
   ageOf,
   type Cell,
+  type Certificate,
   Destination,
   freshnessOf,
   heldBackText,
@@ -117,11 +118,20 @@ const certificateRows = (list: ListFreshness, now: DateTime.DateTime): ReadonlyA
       ...Object.entries(certificate.sums).map(([column, sum]): Cells => [`${name}: certified sum of ${column}`, {
         json: sum
       }]),
-      [`${name}: digest`, certificate.digest]
+      [`${name}: digest`, certificate.digest],
+      [`${name}: do not match the document`, quarantineCell(certificate)]
     ],
     ...heldBack === undefined ? [] : [[`${name}: held back`, heldBack]]
   ]
 }
+
+/** Of a quarantined record, a column is null if its field is not of the documented type. Only one with an id has a row. */
+const quarantineCell = ({ quarantined, withoutId }: Certificate): Cell =>
+  quarantined === 0
+    ? numberCell(0)
+    : `${grouped(quarantined)}; their columns may be null${
+      withoutId === 0 ? "" : `, and those without an id (${grouped(withoutId)}) have no row`
+    }`
 
 /** What a reader of the sheets, or of stderr, must know about their cells. */
 export const writtenNotes = ({ numbersAsText, sheets, textsWithControls }: Written): ReadonlyArray<string> => [

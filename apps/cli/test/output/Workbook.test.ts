@@ -82,6 +82,24 @@ describe("a workbook", () => {
       assert.include(JSON.stringify(at.sheets.at(-1)?.rows), "The rows are those after change 0.")
     }).pipe(Effect.scoped))
 
+  it.live("says in its control sheet how many records do not match the document", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const [from, file] = [`sqlite:${folder}/p.db`, join(folder, "report.xlsx")]
+      const lists = {
+        invoices: [`{"id":"a","amount":"5"}`, `{"id":"b","amount":5}`, `{"id":7,"amount":5}`],
+        payoutRequests: [`{"id":"p","amount":5}`],
+        payinSources: [`{"id":"s","status":1}`]
+      }
+      assert.strictEqual((yield* runInProcess(layerTest(lists), ["export", "--to", from])).code, 10)
+      yield* payments(["find", "a", "--from", from, "--output", file])
+      const { control } = yield* read(file)
+      const of = (list: string) => control.get(`${list}: do not match the document`)?.[0]
+      assert.strictEqual(of("invoices"), "2; their columns may be null, and those without an id (1) have no row")
+      assert.strictEqual(of("payin-sources"), "1; their columns may be null")
+      assert.strictEqual(of("payout-requests"), 0)
+    }).pipe(Effect.scoped))
+
   it.live("says which of the fields that were asked for the copy leaves out", () =>
     Effect.gen(function*() {
       const { file, folder, from } = yield* copied({ PAYMENTS_PERSONAL: "omit" })
