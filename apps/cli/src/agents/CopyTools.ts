@@ -18,6 +18,7 @@ import {
 import { Lists } from "@payments/core"
 import { DateTime, Effect, Schema, type Scope, Stream } from "effect"
 import { listsIn } from "../listing/ListsInStatement.ts"
+import { omittedInAnswer } from "../listing/OmittedFields.ts"
 import { optionalPointIn, pointProblems, pointWords } from "../listing/PointFlag.ts"
 import type { Answer } from "./Answer.ts"
 import { ListLabel } from "./ApiTools.ts"
@@ -129,13 +130,14 @@ const askTool = (sources: Sources): Tool => {
       const basis = point === undefined
         ? yield* Questions.basisOf(destination, question, finalStates)
         : yield* Effect.catchTags(Questions.basisAt(destination, question, point, finalStates), pointProblems)
+      const omitted = yield* omittedInAnswer(destination, question)
       return yield* rowsAnswer(
         sources,
         answerIn(sources, destination, { question, given: { month, basis }, point }),
         {
           limit,
           offset,
-          notes: Questions.basisNotes(question, basis),
+          notes: [...omitted === undefined ? [] : [omitted], ...Questions.basisNotes(question, basis)],
           next: (more) => ({
             tool: "ask",
             arguments: { question: name, ...(month === undefined ? {} : { month }), ...withPoint(at), ...more }

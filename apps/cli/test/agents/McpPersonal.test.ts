@@ -11,7 +11,7 @@ import { temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { pageOf, scriptedServer } from "@payments/testkit/ScriptedServer"
 import { smallFileSystem } from "@payments/testkit/SmallFileSystem"
 import { execFileSync } from "@payments/testkit/TestProcess"
-import { Effect, Redacted, Schedule } from "effect"
+import { ConfigProvider, Effect, Redacted, Schedule } from "effect"
 import { createHash } from "node:crypto"
 import { mkdirSync, readdirSync, readlinkSync } from "node:fs"
 import { join } from "node:path"
@@ -369,6 +369,26 @@ describe("the fields that payments mcp leaves out", () => {
         assert.notStrictEqual(customers[0], customers[1])
       }).pipe(Effect.scoped)
   )
+
+  it.live("are not empty values of the service if the copy leaves them out", () =>
+    Effect.gen(function*() {
+      const to = `sqlite:${yield* temporaryFolder}/p.db`
+      yield* runInProcess(layerTest(records), ["export", "--to", to]).pipe(
+        Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord({ PAYMENTS_PERSONAL: "omit" })))
+      )
+      for (const personal of ["include", "pseudonymize"]) {
+        const { call } = yield* connect(["--from", to, "--personal", personal])
+        const [byCustomer, byStatus] = yield* Effect.promise(() =>
+          Promise.all([
+            call("ask", { question: "invoices-by-customer" }),
+            call("ask", { question: "invoices-by-status" })
+          ])
+        )
+        const note = "The copy leaves customer_document_number out, by its rule for personal data: "
+        assert.isTrue(byCustomer.notes.some((text) => text.startsWith(note)))
+        assert.notInclude(byStatus.notes.join(), "The copy leaves")
+      }
+    }).pipe(Effect.scoped))
 
   it.live("leave no file, and a full disk is an error of the call only", () =>
     Effect.gen(function*() {
