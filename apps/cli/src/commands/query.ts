@@ -239,7 +239,9 @@ const printStatement = Effect.fnUntraced(function*(
       chart: undefined,
       notes: [
         ...omitted === undefined ? [] : [omitted],
-        ...result.point === undefined ? (yield* agesOf(destination, undefined)).map(ageText) : pointNotes(result.point)
+        ...result.point === undefined
+          ? (yield* agesOf(destination, undefined)).map((age) => ageText(age))
+          : pointNotes(result.point)
       ],
       emptyMessage: "No rows.",
       totals: undefined
@@ -268,7 +270,7 @@ const writeResult = Effect.fnUntraced(function*(
   { control, empty, question }: {
     readonly empty: string
     readonly question?: Questions.Question
-    readonly control: ControlOptions
+    readonly control: ControlOptions & { readonly destination: Destination.StoredDestination }
   }
 ) {
   const { format } = given
@@ -276,11 +278,20 @@ const writeResult = Effect.fnUntraced(function*(
     const settings = yield* chosenJournal
     const [list, other] = control.lists
     if (list === undefined || other !== undefined) return yield* usage("A journal is of one list. Query one list.")
-    return yield* writeJournal(rows, given.output, { columns, format, list, question, settings })
+    const ages = control.isNow
+      ? yield* Effect.orElseSucceed(agesOf(control.destination, question, [list]), () => [])
+      : []
+    const notes = () => [
+      `Read from ${Destination.shown(control.destination)}.`,
+      ...ages.map((age) => ageText(age, age.endedAt)),
+      ...control.notes()
+    ]
+    return yield* writeJournal(rows, given.output, { columns, format, list, question, settings, notes })
   }
   const headings = columnsOfCells(columns.map((name) => headingOf(name, question)))
   const envelope = envelopeOf(given, columns)
-  yield* writeRows(headings, rows, { ...given, format }, { empty, control, ...envelope })
+  const notes = () => [...question === undefined ? [] : [amountsNote], ...control.notes()]
+  yield* writeRows(headings, rows, { ...given, format }, { empty, control: { ...control, notes }, ...envelope })
   return undefined
 })
 
@@ -349,7 +360,7 @@ const printAnswer = Effect.fnUntraced(function*(given: Outputs, asked: Asked) {
     return { reached: result.point, leftOut: undefined }
   }
   const rows = Stream.flattenIterable(result.rows).pipe(Stream.take(top ?? Infinity), Stream.chunks)
-  const notes = () => [amountsNote, ...notesOf(asked.omitted, result), ...Questions.basisNotes(question, basis)]
+  const notes = () => [...notesOf(asked.omitted, result), ...Questions.basisNotes(question, basis)]
   const control = {
     asked: askedIn(asked, sql),
     destination,
@@ -385,7 +396,7 @@ const drawAnswer = Effect.fnUntraced(function*(
     chart: top === undefined ? question.chart : { ...question.chart, isOverTime: false },
     notes: [
       ...omitted === undefined ? [] : [omitted],
-      ...result.point === undefined ? ages.map(ageText) : pointNotes(result.point),
+      ...result.point === undefined ? ages.map((age) => ageText(age)) : pointNotes(result.point),
       ...Questions.basisNotes(question, basis)
     ],
     emptyMessage: noRowsMessage(asked),
@@ -499,12 +510,16 @@ const agesOf = (
     }))
   }))
 
-const ageText = ({ endedAt, heldBack, list }: ListAge): string =>
+/** Says how whole a list is. `time` is how the end of its last complete export is written; by default to the minute. */
+const ageText = (
+  { endedAt, heldBack, list }: ListAge,
+  time = `${endedAt?.slice(0, 16).replace("T", " ")} UTC`
+): string =>
   endedAt === undefined
     ? `${list}: no export has read the whole list yet, so these figures may be incomplete.`
     : heldBack !== undefined
     ? `${list}: ${heldBack}. These figures include them.`
-    : `${list}: the last complete export ended at ${endedAt.slice(0, 16).replace("T", " ")} UTC.`
+    : `${list}: the last complete export ended at ${time}.`
 
 /** Ids are never shortened, so that people can copy them. */
 const headingOf = (name: string, question?: Questions.Question): Heading => {

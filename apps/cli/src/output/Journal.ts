@@ -1,7 +1,7 @@
 /**
  * Rows as a journal for hledger or Beancount: each row is a transaction of two postings that sum to zero. An amount is the exact
- * integer of the copy, written in the unit of the source's settings. A row without a day or a whole amount is counted, and the end of
- * the journal says so.
+ * integer of the copy, written in the unit of the source's settings. The end of the journal says which copy it is from, and how many
+ * rows are left out, because they have no day or no whole amount.
  */
 import { type Cell, dayText, decimalsOf, printable, Questions, recordDay } from "@payments/copy"
 import { Lists } from "@payments/core"
@@ -171,6 +171,8 @@ interface JournalOptions {
   readonly columns: ReadonlyArray<string>
   /** The question that the rows answer; undefined for a statement. */
   readonly question?: Pick<Questions.Question, "name" | "journal"> | undefined
+  /** Sentences about the copy and its rows, for the end of the journal. It runs after the rows. */
+  readonly notes?: (() => ReadonlyArray<string>) | undefined
   /** Makes a line safe where it is shown. */
   readonly toOutput: (line: string) => string
 }
@@ -179,7 +181,7 @@ interface JournalOptions {
 export const makeJournal = Effect.fnUntraced(function*(
   options: JournalOptions
 ): Effect.fn.Return<JournalWriter, CommandExit> {
-  const { columns, format, list, settings, toOutput } = options
+  const { columns, format, list, notes = () => [], settings, toOutput } = options
   const places = yield* placesIn(options)
   // The keys of the setting are the labels of the lists that have amounts.
   const account = (settings.accounts as { readonly [label: string]: string | undefined })[list.label]
@@ -217,9 +219,12 @@ export const makeJournal = Effect.fnUntraced(function*(
     end: () => {
       const transactions = tally.rows - tally.withoutDay - tally.withoutAmount
       const sum = `${amountText(tally.sum, book.decimals)} ${book.commodity}`
-      const notes = [`${counted(transactions, "transaction")}, ${book.clearing} gets ${sum}.`, leftOutText(tally) ?? []]
+      const figures = [
+        `${counted(transactions, "transaction")}, ${book.clearing} gets ${sum}.`,
+        leftOutText(tally) ?? []
+      ]
         .flat()
-      return textOf([...head(), ...notes.map((note) => `; ${note}`)])
+      return textOf([...head(), ...[...figures, ...notes()].map((note) => `; ${oneLine(note)}`)])
     },
     leftOut: () => leftOutText(tally),
     unused: columns.filter((_, index) => !used.has(index))

@@ -7,7 +7,7 @@ import type { JournalSettings } from "@payments/program"
 import { payments, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { diceOf, seed } from "@payments/testkit/Seed"
 import { spawnSync } from "@payments/testkit/TestProcess"
-import { Effect } from "effect"
+import { ConfigProvider, Effect } from "effect"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { type JournalFormat, journalFormats, makeJournal } from "../../src/output/Journal.ts"
@@ -283,6 +283,13 @@ accounts.invoices = "Income:Invoices"
           ["2024-01-11", format === "hledger" ? "() invoices" : "\"invoices\""]
         ]])
         assert.include(days.stderr, "The journal has no place for the columns records, ")
+        // Its last lines are comments that say where it comes from.
+        const end = days.stdout.trimEnd().split("\n").slice(-2)
+        assert.strictEqual(end[0], `; Read from ${to}.`)
+        assert.match(end[1] ?? "", /^; invoices: the last complete export ended at \d{4}-\d\d-\d\dT[\d:.]+Z\.$/)
+        const then = yield* run(sql, "--at", "0", "--format", format)
+        assert.include(then.stdout, "\n; The rows are those after change 0.")
+        assert.notInclude(then.stdout, "the last complete export ended")
         // What was paid, and not what was to be paid.
         const [paid, calendar] = [
           yield* run("paid-by-day", "--format", format, "--month", "2024-01"),
@@ -298,6 +305,17 @@ accounts.invoices = "Income:Invoices"
       }
       const both = yield* run("SELECT id, settlement_date, amount, payment_amount FROM invoices", "--format", "hledger")
       assert.deepStrictEqual([both.code, both.stderr.includes("payment_amount AS amount")], [2, true])
+      const omitting = `sqlite:${folder}/omitting.db`
+      yield* runInProcess(layerTest({ invoices }), ["export", "invoices", "--to", omitting]).pipe(
+        Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord({ PAYMENTS_PERSONAL: "omit" })))
+      )
+      const named = yield* payments(
+        ["query", "--config", "payments.toml", "--from", omitting, "--format", "hledger"].concat(
+          "SELECT id, settlement_date, amount, description FROM invoices"
+        ),
+        { cwd: folder }
+      )
+      assert.include(named.stdout, "\n; The copy leaves description out, by its rule for personal data")
       const two = yield* run("SELECT 1 AS amount, '2024-01-10' AS date", "--format", "hledger")
       assert.deepStrictEqual([two.code, two.stderr.includes("A journal is of one list.")], [2, true])
       const unset = yield* payments(["query", sql, "--from", to, "--format", "hledger"])
