@@ -143,7 +143,13 @@ export const commands = jsonOutput({
       outputs: Schema.Array(Schema.Struct({ name: text, schemaVersion: integer }))
     })),
     messages: Schema.Array(Schema.Struct({ name: text, schemaVersion: integer })),
-    exitCodes: Schema.Array(Schema.Struct({ code: integer, name: text, reason: nullable(text) }))
+    exitCodes: Schema.Array(
+      Schema.Struct({
+        code: integer,
+        name: text,
+        reasons: texts.annotate({ description: "the reasons of the errors with this code, the usual one first" })
+      })
+    )
   }
 })
 

@@ -248,7 +248,9 @@ it.live("payments commands says what the help, the schemas and the exit codes sa
         readonly formats: ReadonlyArray<string>
         readonly outputs: ReadonlyArray<object>
       }>
-      readonly exitCodes: ReadonlyArray<object>
+      readonly exitCodes: ReadonlyArray<
+        { readonly code: number; readonly name: string; readonly reasons: ReadonlyArray<string> }
+      >
       readonly globalFlags: ReadonlyArray<{ readonly name: string }>
     } // its schema says so
     const root = Completions.fromCommand(yield* Effect.promise(() => commandLine(testServices, [])))
@@ -266,10 +268,22 @@ it.live("payments commands says what the help, the schemas and the exit codes sa
     assert.deepStrictEqual(status?.formats, ["table", "csv", "json", "ndjson"])
     assert.deepStrictEqual(status?.outputs, [{ name: "status", schemaVersion: 1 }])
     assert.includeDeepMembers([...document.exitCodes], [
-      { code: 0, name: "done", reason: null },
-      { code: 12, name: "stale", reason: "Stale" },
-      { code: 130, name: "interrupted", reason: "Interrupted" }
+      { code: 0, name: "done", reasons: [] },
+      { code: 4, name: "notAuthorized", reasons: ["Unauthorized", "Forbidden"] },
+      { code: 12, name: "stale", reasons: ["Stale"] },
+      { code: 130, name: "interrupted", reasons: ["Interrupted"] }
     ])
+    const reasonsOf = new Map(document.exitCodes.map(({ code: exitCode, reasons }) => [exitCode, reasons]))
+    assert.deepStrictEqual(reasonsOf.get(9)?.slice(0, 2), ["Failed", "Locked"])
+    assert.deepStrictEqual(reasonsOf.get(8), [
+      "MalformedResponse",
+      "PaginationFault",
+      "FilterNotApplied",
+      "RedirectRefused",
+      "UnexpectedStatus"
+    ])
+    assert.include(reasonsOf.get(2) ?? [], "InvalidRequest")
+    assert.include(reasonsOf.get(9) ?? [], "Output")
     assert.sameMembers(document.globalFlags.map(({ name }) => name), [
       "help",
       "version",

@@ -3,7 +3,7 @@ import type { Destination, SinkError } from "@payments/copy"
 import { type PaymentsConfigError, type PaymentsError, RetryPolicy } from "@payments/core"
 import { Data, Effect, Record, Result } from "effect"
 import { CliError } from "effect/cli"
-import { exitCodeOf, sinkRows } from "./ErrorTable.ts"
+import { exitCodeOf, requestRows, sinkRows } from "./ErrorTable.ts"
 import { ExitCode, lowestExitCode } from "./ExitCode.ts"
 import type { SourcesError } from "./SourcesError.ts"
 
@@ -150,12 +150,23 @@ const codeRows: { readonly [Code in ExitCode]: { readonly reason: ErrorReason; r
   [ExitCode.interrupted]: { reason: "Interrupted", message: "interrupted" }
 }
 
-/** All exit codes, each with its name and the usual reason of its errors. */
-export const exitCodes = Object.entries(ExitCode).map(([name, code]) => ({
-  code,
-  name,
-  reason: code === ExitCode.done ? null : codeRows[code].reason
-}))
+/** The reasons of errors whose code depends on more than the reason. */
+const otherReasons: ReadonlyArray<readonly [code: ExitCode, reason: ErrorReason]> = [
+  [ExitCode.usage, "InvalidRequest"],
+  [ExitCode.destination, "Output"]
+]
+
+/** All exit codes, each with its name and the reasons of its errors, the usual one first. */
+export const exitCodes = Object.entries(ExitCode).map(([name, code]) => {
+  const reasons = [
+    codeRows[code].reason,
+    ...Object.entries({ ...requestRows, ...sinkRows }).flatMap(([reason, row]) =>
+      row.exitCode === code ? [reason] : []
+    ),
+    ...otherReasons.flatMap(([of, reason]) => of === code ? [reason] : [])
+  ]
+  return { code, name, reasons: code === ExitCode.done ? [] : [...new Set(reasons)] }
+})
 
 export const interruptedFacts: ErrorFacts = factsOf(new CommandExit({ exitCode: ExitCode.interrupted, problem: "" }))
 
