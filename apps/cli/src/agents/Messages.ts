@@ -24,13 +24,15 @@ export const maxLineBytes = 1024 * 1024
 export const messages = Effect.gen(function*() {
   const stdio = yield* Stdio.Stdio
   const refuse = (refusal: string) => Effect.ignore(Stream.run(Stream.make(refusal), stdio.stdout()))
+  let hasBegun = false
   const stdin = stdio.stdin.pipe(
     Stream.mapAccum((): Line => emptyLine, linesOf, { onHalt: (last) => [last] }),
     Stream.filterMapEffect(({ buffer, bytes }) => {
       if (bytes > maxLineBytes) return Effect.as(refuse(tooLong), Result.fail(undefined))
       const text = buffer.toString("utf8", 0, bytes)
       if (text.trim() === "") return Effect.succeed(Result.fail(undefined))
-      const refused = refusalOf(text)
+      const refused = refusalOf(text, hasBegun)
+      if (refused === undefined) hasBegun ||= begins(text)
       return refused === undefined
         ? Effect.succeed(Result.succeed<Uint8Array>(Buffer.from(`${text}\n`)))
         : Effect.as(refuse(refused), Result.fail(undefined))
@@ -107,8 +109,11 @@ const isTooDeep = (json: string): boolean => {
   return false
 }
 
-/** Returns the response to a line that is no message of JSON-RPC, or asks for an unknown version; undefined for any other. */
-const refusalOf = (line: string): string | undefined => {
+/**
+ * Returns the response to a line that is no message of JSON-RPC, asks for an unknown version, or precedes `initialize`; undefined for
+ * any other. `hasBegun` says whether a line before it {@link begins} the session.
+ */
+const refusalOf = (line: string, hasBegun: boolean): string | undefined => {
   let message: unknown
   try {
     message = JSON.parse(line)
@@ -123,7 +128,25 @@ const refusalOf = (line: string): string | undefined => {
   if (problem !== undefined) return problem
   return isTooDeep(line)
     ? invalid(`it is nested deeper than ${maxDepth} levels`, idOf(message))
-    : versionProblem(message)
+    : versionProblem(message) ?? (hasBegun ? undefined : orderProblem(message))
+}
+
+/** The requests that the protocol answers without a session. It would call any other one an internal error. */
+const firstMethods: ReadonlySet<unknown> = new Set(["initialize", "ping"])
+
+const orderProblem = (message: unknown): string | undefined =>
+  isJsonObject(message) && "id" in message && "method" in message && !firstMethods.has(message["method"])
+    ? invalid("initialize comes first, and it was not sent or was refused", idOf(message))
+    : undefined
+
+/** Whether a line is an `initialize` with the parameters that each version of the protocol requires. */
+const begins = (line: string): boolean => {
+  if (!line.includes("initialize")) return false
+  const message: unknown = JSON.parse(line)
+  if (!isJsonObject(message) || message["method"] !== "initialize" || !isJsonObject(message["params"])) return false
+  const { capabilities, clientInfo } = message["params"]
+  return isJsonObject(capabilities) && isJsonObject(clientInfo) && typeof clientInfo["name"] === "string" &&
+    typeof clientInfo["version"] === "string"
 }
 
 /** Parsing rounds integers beyond 2^53, so the response would have another id, which may be that of another request. */

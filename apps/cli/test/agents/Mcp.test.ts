@@ -100,6 +100,37 @@ describe("a value for an agent", () => {
 })
 
 describe("payments mcp", () => {
+  it.live("says that initialize comes first, also after it was refused, and serves after a right one", () =>
+    Effect.gen(function*() {
+      const early = /^Invalid Request: initialize comes first/
+      for (const version of versions) {
+        const { child, ended, seen } = yield* start([])
+        send(
+          child,
+          request(1, "tools/list"),
+          initialize("1999-01-01"),
+          request(2, "tools/list"),
+          request(3, "initialize", { protocolVersion: version }),
+          request(4, "tools/list"),
+          request(5, "initialize", { protocolVersion: version, capabilities: {}, clientInfo: { name: "test" } }),
+          request(6, "no/such/method"),
+          request(7, "ping"),
+          initialized
+        )
+        send(child, { ...initialize(version), id: 8 }, initialized, request(9, "tools/list"))
+        child.stdin.end()
+        assert.strictEqual(yield* Effect.promise(() => ended), 0, seen.err)
+        const received = responses(seen.out)
+        const of = (id: number) => received.find((response) => response.id === id)
+        for (const id of [1, 2, 4, 6]) {
+          assert.strictEqual(of(id)?.error?.code, -32600, seen.out)
+          assert.match(of(id)?.error?.message ?? "", early)
+        }
+        for (const id of [0, 3, 5]) assert.strictEqual(of(id)?.error?.code, -32602)
+        for (const id of [7, 8, 9]) assert.isDefined(of(id)?.result)
+      }
+    }).pipe(Effect.scoped))
+
   it.live(
     "answers the calls that were sent before standard input ends, and exits with code 0",
     () =>
