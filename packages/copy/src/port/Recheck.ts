@@ -2,7 +2,7 @@
 import { Option, Schema } from "effect"
 
 export const Recheck = Schema.Struct({
-  /** The filters whose whole answers did not have the record. None: no filter is proven to work, or none was narrow enough. */
+  /** The filters whose whole answers did not have the record. None: no filter is proven to work, or the row has no value of one. */
   filters: Schema.Array(Schema.String),
   /** The pages that were requested. */
   requests: Schema.Int,

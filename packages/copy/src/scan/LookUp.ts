@@ -189,14 +189,17 @@ const candidatesIn = Effect.fnUntraced(function*(
   return found
 })
 
-/** Looks for a row by its filters, the narrowest first. One whole answer without it is enough if no other filter works. */
+/**
+ * Looks for a row by its filters, the narrowest first. One whole answer without it is enough if no other filter works. Another
+ * filter that was too wide may return it, so the row is then not missing.
+ */
 const lookFor = Effect.fnUntraced(function*(
   looking: Looking,
   { id, row, values }: Candidate
 ): Effect.fn.Return<void, SinkError> {
   const { broken, refused } = looking
   const filters: Array<string> = []
-  let [requests, isRefused] = [0, false]
+  let [requests, isOpen] = [0, false]
   for (const [field, value] of values.filter(([name]) => !broken.has(name))) {
     if (filters.length === lookUpsPerRow) break
     const answer = yield* readFiltered(looking, { id, field, value })
@@ -210,15 +213,12 @@ const lookFor = Effect.fnUntraced(function*(
       looking.unchecked++
       return
     }
-    if (answer.outcome === "refused") {
-      isRefused = true
-      refused.set(field, (refused.get(field) ?? 0) + 1)
-    }
+    if (answer.outcome === "tooWide") isOpen = true
+    if (answer.outcome === "refused") refused.set(field, (refused.get(field) ?? 0) + 1)
     if (answer.outcome === "notApplied" || (refused.get(field) ?? 0) >= maxRefused) broken.add(field)
     if (answer.outcome === "absent") filters.push(field)
   }
-  // Filters that are too wide will not become narrower. One that the service did not apply may work again.
-  if (filters.length === 0 && (isRefused || values.some(([field]) => broken.has(field)))) looking.unchecked++
+  if (filters.length === 0 || (isOpen && filters.length < lookUpsPerRow)) looking.unchecked++
   else looking.missing.set(row, Recheck.toJson({ filters, requests, at: DateTime.formatIso(yield* DateTime.now) }))
 })
 
@@ -260,6 +260,7 @@ const readFiltered = Effect.fnUntraced(function*(
     if (answer.success.next === null) return { outcome: "absent", requests }
     position = answer.success.next
   }
+  looking.problem = `the filter ${field} returns more than ${pagesPerLookUp} pages`
   return { outcome: "tooWide", requests: pagesPerLookUp }
 })
 

@@ -56,7 +56,7 @@ describe("a hostile answer of a filter", () => {
     [
       "more pages than a look-up reads",
       () => Array.from({ length: 101 }, (_, index) => ({ ...invoice(500 + index), reference: "ref_3" })),
-      { missing: 1, unchecked: 0 }
+      { missing: 0, unchecked: 1 }
     ]
   ])("%s", ([, answer, expected]) =>
     Effect.gen(function*() {
@@ -85,6 +85,23 @@ describe("a scan that looks for rows", () => {
         ...Array.from({ length: 3 }, () => "customerDocumentNumber")
       ])
       yield* matches(folder)
+    }).pipe(Effect.scoped))
+
+  it.live.each<readonly [name: string, proven: ReadonlyArray<string>, expected: object]>([
+    ["unchecked if a wide filter could return it", both, { missing: 0, unchecked: 1 }],
+    ["missing if two other filters do not have it", [...both, "contract"], { missing: 1, unchecked: 0 }]
+  ])("leaves a row %s", ([, proven, expected]) =>
+    Effect.gen(function*() {
+      const { changes, run, service } = yield* opened(sqlite, 40, proven)
+      service.records.delete("inv_3")
+      yield* run()
+      const wide = Array.from(
+        { length: 101 },
+        (_, index) => ({ ...invoice(500 + index), customerDocumentNumber: "doc_3" })
+      )
+      service.answer = ({ customerDocumentNumber }) => customerDocumentNumber === "doc_3" ? wide : undefined
+      assert.deepInclude(yield* run(), expected)
+      assert.lengthOf(yield* changes, Number("missing" in expected && expected.missing))
     }).pipe(Effect.scoped))
 
   it.live("sends nothing more without candidates", () =>
