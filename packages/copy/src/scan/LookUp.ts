@@ -18,9 +18,9 @@ const [fewestRows, requestsPerRow] = [50, 100]
 const lookUpsPerRow = 2
 /** A filter with more pages is too wide. */
 const pagesPerLookUp = 10
-/** A service may refuse one value for its form. After so many, it does not know the filter. */
+/** A service may refuse one value for its form. After so many without an answer, it does not know the filter. */
 const maxRefused = 2
-/** After so many rows that could not be looked for, the service is in trouble: the others are not looked for either. */
+/** After so many failed requests in a row, the service is in trouble: the other rows are not looked for. */
 const maxFailures = 3
 /** The texts that are read at once. */
 const textsPerRead = 500
@@ -39,15 +39,17 @@ interface Looking {
   readonly reading: Reading
   /** The filters that the service did not apply, or refused with several values. */
   readonly broken: Set<string>
-  /** How many values of each filter the service has refused. */
-  readonly refused: Map<string, number>
+  /** The values of each filter that the service has refused. */
+  readonly refused: Map<string, Set<string>>
+  /** The filters that the service has applied to a value. */
+  readonly applied: Set<string>
   /** The records that were found, and the pages that were read. */
   readonly records: Array<BatchRecord>
   readonly pages: Array<PageBatch>
   readonly missing: Map<number, string>
   skipped: number
   unchecked: number
-  /** The rows for which the service failed. */
+  /** The requests that failed since the last answer. */
   failures: number
   /** Why the last row could not be looked for. */
   problem: string
@@ -83,6 +85,7 @@ const lookForAll = Effect.fnUntraced(function*(
     reading,
     broken: new Set(),
     refused: new Map(),
+    applied: new Set(),
     records: [],
     pages: [],
     missing: new Map(),
@@ -96,10 +99,9 @@ const lookForAll = Effect.fnUntraced(function*(
   const candidates = yield* candidatesIn(session, rows, fields, limit)
   const byRow = new Map(candidates?.map((candidate) => [candidate.row, candidate]))
   const unlooked = Recheck.toJson({ filters: [], requests: 0, at: DateTime.formatIso(yield* DateTime.now) })
-  for (const row of candidates === undefined ? [] : rows) {
+  for (const row of candidates === undefined ? [] : rotated(rows, session.scan)) {
     const candidate = byRow.get(row)
     if (candidate === undefined) looking.missing.set(row, unlooked)
-    else if (looking.failures >= maxFailures) looking.unchecked++
     else yield* lookFor(looking, candidate)
   }
   yield* requireAdmitted(looking, rows.length)
@@ -119,6 +121,15 @@ const lookForAll = Effect.fnUntraced(function*(
     rechecks: { missing, found: records.length, skipped, unchecked, heldBack }
   }, [])
 })
+
+/**
+ * Each scan begins with another row, so that values for which the service always fails do not block the same rows in each scan.
+ * The factor spreads scans that are a multiple of the number of rows apart.
+ */
+const rotated = (rows: ReadonlyArray<number>, scan: number): ReadonlyArray<number> => {
+  const start = rows.length === 0 ? 0 : (Math.imul(scan, 0x9e3779b1) >>> 0) % rows.length
+  return [...rows.slice(start), ...rows.slice(0, start)]
+}
 
 /**
  * Another merchant's pages must not show that a record is gone. Unless the guard admits all pages that were read, nothing that they
@@ -191,31 +202,28 @@ const candidatesIn = Effect.fnUntraced(function*(
 
 /**
  * Looks for a row by its filters, the narrowest first. One whole answer without it is enough if no other filter works. Another
- * filter that was too wide may return it, so the row is then not missing.
+ * filter that failed or was too wide may return it, so the row is then not missing.
  */
 const lookFor = Effect.fnUntraced(function*(
   looking: Looking,
   { id, row, values }: Candidate
-): Effect.fn.Return<void, SinkError> {
-  const { broken, refused } = looking
+): Effect.fn.Return<void> {
+  const { broken } = looking
   const filters: Array<string> = []
   let [requests, isOpen] = [0, false]
   for (const [field, value] of values.filter(([name]) => !broken.has(name))) {
     if (filters.length === lookUpsPerRow) break
+    if (looking.failures >= maxFailures) {
+      isOpen = true
+      break
+    }
     const answer = yield* readFiltered(looking, { id, field, value })
     requests += answer.requests
     if (answer.outcome === "found") {
       looking.skipped++
       return
     }
-    if (answer.outcome === "failed") {
-      looking.failures++
-      looking.unchecked++
-      return
-    }
-    if (answer.outcome === "tooWide") isOpen = true
-    if (answer.outcome === "refused") refused.set(field, (refused.get(field) ?? 0) + 1)
-    if (answer.outcome === "notApplied" || (refused.get(field) ?? 0) >= maxRefused) broken.add(field)
+    if (answer.outcome === "failed" || answer.outcome === "tooWide") isOpen = true
     if (answer.outcome === "absent") filters.push(field)
   }
   if (filters.length === 0 || (isOpen && filters.length < lookUpsPerRow)) looking.unchecked++
@@ -223,46 +231,80 @@ const lookFor = Effect.fnUntraced(function*(
 })
 
 /** `absent`: the whole filtered list does not have the record. */
+type Outcome = "found" | "absent" | "tooWide" | "notApplied" | "refused" | "failed"
+
 interface Answer {
-  readonly outcome: "found" | "absent" | "tooWide" | "notApplied" | "refused" | "failed"
+  readonly outcome: Outcome
   readonly requests: number
+}
+
+interface FilterValue {
+  readonly field: string
+  readonly value: string
 }
 
 /** Reads a filtered list until it has the record. Keeps the record. */
 const readFiltered = Effect.fnUntraced(function*(
   looking: Looking,
-  { field, id, value }: { readonly id: string; readonly field: string; readonly value: string }
+  { id, ...filter }: FilterValue & { readonly id: string }
 ): Effect.fn.Return<Answer> {
-  const { pages, reading, records } = looking
-  const { api, convert, limit, list, source: { next } } = reading
+  const { pages, reading: { convert, source: { next } }, records } = looking
   let position: Position.Position | undefined
   for (let requests = 1; requests <= pagesPerLookUp; requests++) {
     const requested = next()
-    const read: Effect.Effect<Page<{ readonly id: string }>, PaymentsError> = api[list.name].page(
-      { limit, position, onBadRecord: "quarantine", [field]: value }
-    )
-    const answer = yield* Effect.result(read)
-    if (Result.isFailure(answer)) {
-      looking.problem = answer.failure.message
-      return { outcome: outcomeOf(answer.failure), requests }
-    }
-    // The client does not check filters that its settings leave unchecked.
-    if (answer.success.records().some(({ value: record }) => isOther(list, field, value, record))) {
-      looking.problem = `the service did not apply the filter ${field}`
-      return { outcome: "notApplied", requests }
-    }
-    const page = convert(answer.success, { requested, received: next() })
-    reading.retries += page.attempts - 1
+    const answer = yield* requestPage(looking, filter, position)
+    if (typeof answer === "string") return { outcome: answer, requests }
+    const page = convert(answer, { requested, received: next() })
     pages.push(page)
     const found = page.records.filter((record) => record.id === id)
     records.push(...found)
     if (found.length > 0) return { outcome: "found", requests }
-    if (answer.success.next === null) return { outcome: "absent", requests }
-    position = answer.success.next
+    if (answer.next === null) return { outcome: "absent", requests }
+    position = answer.next
   }
-  looking.problem = `the filter ${field} returns more than ${pagesPerLookUp} pages`
+  looking.problem = `the filter ${filter.field} returns more than ${pagesPerLookUp} pages`
   return { outcome: "tooWide", requests: pagesPerLookUp }
 })
+
+/** Requests a page of a filtered list, or returns why there is none. Notes what that shows about the filter and the service. */
+const requestPage = Effect.fnUntraced(function*(
+  looking: Looking,
+  { field, value }: FilterValue,
+  position?: Position.Position
+): Effect.fn.Return<AnyPage | "notApplied" | "refused" | "failed"> {
+  const { applied, broken, reading } = looking
+  const { api, limit, list } = reading
+  const read: Effect.Effect<AnyPage, PaymentsError> = api[list.name].page(
+    { limit, position, onBadRecord: "quarantine", [field]: value }
+  )
+  const answer = yield* Effect.result(read)
+  if (Result.isFailure(answer)) {
+    const outcome = outcomeOf(answer.failure)
+    looking.problem = answer.failure.message
+    looking.failures = outcome === "failed" ? looking.failures + 1 : 0
+    if (outcome === "notApplied" || (outcome === "refused" && isUnknown(looking, { field, value }))) broken.add(field)
+    return outcome
+  }
+  looking.failures = 0
+  reading.retries += answer.success.attempts - 1
+  // The client does not check filters that its settings leave unchecked.
+  if (answer.success.records().some(({ value: record }) => isOther(list, field, value, record))) {
+    looking.problem = `the service did not apply the filter ${field}`
+    broken.add(field)
+    return "notApplied"
+  }
+  applied.add(field)
+  return answer.success
+})
+
+type AnyPage = Page<{ readonly id: string }>
+
+/** Whether the service seems not to know a filter of which it has refused another value. */
+const isUnknown = ({ applied, refused }: Looking, { field, value }: FilterValue): boolean => {
+  const values = refused.get(field) ?? new Set()
+  refused.set(field, values.add(value))
+  return !applied.has(field) && values.size >= maxRefused
+}
 
 const isOther = (list: Lists.AnyList, field: string, wanted: string, record: unknown): boolean => {
   const { [field]: filter }: { readonly [field: string]: Lists.Filter | undefined } = list.filters
@@ -270,7 +312,7 @@ const isOther = (list: Lists.AnyList, field: string, wanted: string, record: unk
   return filter !== undefined && typeof found === "string" && !Lists.matches(filter, found, wanted)
 }
 
-const outcomeOf = ({ reason }: PaymentsError): Answer["outcome"] =>
+const outcomeOf = ({ reason }: PaymentsError): "notApplied" | "refused" | "failed" =>
   reason._tag === "FilterNotApplied"
     ? "notApplied"
     : reason._tag === "InvalidRequest" || reason._tag === "NotFound"

@@ -112,6 +112,45 @@ describe("a scan that looks for rows", () => {
       assert.deepStrictEqual([service.pages - before, service.requests], [4, []])
     }).pipe(Effect.scoped))
 
+  it.live("looks for the other rows although the service always fails for three values", () =>
+    Effect.gen(function*() {
+      const { folder, run, service } = yield* opened(sqlite, 100, ["reference"])
+      for (let index = 0; index < 6; index++) service.records.delete(`inv_${index}`)
+      const failing = ["ref_0", "ref_1", "ref_2"]
+      service.failing = ({ reference }) => failing.includes(reference ?? "") ? 500 : undefined
+      for (let scanned = 0; scanned < 6; scanned++) yield* run()
+      const missing = () =>
+        rowsOf(fileIn(folder), "SELECT id FROM invoices WHERE missing_since IS NOT NULL ORDER BY id")
+      assert.deepStrictEqual(missing(), ["inv_3", "inv_4", "inv_5"].map((id) => ({ id })))
+    }).pipe(Effect.scoped))
+
+  it.live("tries the next filter of a row after a failed one, and counts only failures in a row", () =>
+    Effect.gen(function*() {
+      const { run, service } = yield* opened(sqlite, 100, both)
+      for (let index = 0; index < 6; index++) service.skipped.add(`inv_${index}`)
+      yield* run()
+      service.failing = ({ reference }) => reference === undefined ? undefined : 500
+      assert.deepInclude(yield* run(), { missing: 0, skipped: 6, unchecked: 0 })
+      for (let index = 0; index < 6; index++) service.records.delete(`inv_${index}`)
+      yield* run()
+      // The value of the other filter may have changed.
+      assert.deepInclude(yield* run(), { missing: 0, skipped: 0, unchecked: 6 })
+    }).pipe(Effect.scoped))
+
+  it.live("uses a filter on after refused values if it has answered another one", () =>
+    Effect.gen(function*() {
+      const { run, service } = yield* opened(sqlite, 100, ["reference"])
+      for (let index = 0; index < 6; index++) service.skipped.add(`inv_${index}`)
+      yield* run()
+      let answered = 0
+      service.failing = () => answered++ === 0 ? undefined : 400
+      assert.deepInclude(yield* run(), { missing: 0, skipped: 1, unchecked: 5 })
+      assert.strictEqual(answered, 6)
+      answered = 1
+      assert.deepInclude(yield* run(), { missing: 0, skipped: 0, unchecked: 5 })
+      assert.strictEqual(answered, 3)
+    }).pipe(Effect.scoped))
+
   it.live("gives up after three failures, and says so without a value", () =>
     Effect.gen(function*() {
       const { run, service } = yield* opened(sqlite, 100, both)

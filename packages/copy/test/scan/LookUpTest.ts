@@ -60,7 +60,9 @@ export const suite = (name: string, backend: Backend) =>
         service.put({ ...invoice(7), amount: 700 })
         const found = yield* run()
         assert.deepInclude(found, { missing: 0, skipped: 2, records: 40, updated: 1, unseen: 0, unchecked: 0 })
-        assert.deepStrictEqual(service.requests, [{ reference: "ref_3" }, { reference: "ref_7" }])
+        // Each scan begins with another row.
+        const sent = service.requests.map(({ reference }) => reference).toSorted()
+        assert.deepStrictEqual(sent, ["ref_3", "ref_7"])
         assert.deepStrictEqual((yield* changes).map(({ id, kind }) => [id, kind]), [["inv_7", "update"]])
         assert.isTrue((yield* rows).every(({ missingSince }) => missingSince === undefined))
         assert.isTrue([...(yield* rechecked).values()].every((text) => text === null))

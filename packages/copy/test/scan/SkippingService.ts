@@ -1,6 +1,6 @@
 /** A service of invoices whose list skips records, and whose filters can be wrong. */
 import { Lists, PaymentsApi, PaymentsConfig } from "@payments/core"
-import { layerClient, makeListService, MemoryList, type TestLists } from "@payments/core/testing"
+import { layerClient, makeListService, MemoryList, type ServiceAnswer, type TestLists } from "@payments/core/testing"
 import { Effect, Layer, Redacted } from "effect"
 import { Sink } from "../../src/port/Sink.ts"
 
@@ -15,6 +15,8 @@ export class SkippingService {
   readonly ignored = new Set<string>()
   /** Answers the request of a filtered page, unless it returns undefined. */
   answer: ((filters: Readonly<Record<string, string>>) => ReadonlyArray<Invoice> | undefined) | undefined
+  /** Returns the status of an error that answers the request of a filtered page, or undefined. */
+  failing: ((filters: Readonly<Record<string, string>>) => number | undefined) | undefined
   /** The filters of each request of a filtered page. */
   readonly requests: Array<Readonly<Record<string, string>>> = []
   /** The pages of the whole list that were requested. */
@@ -43,7 +45,10 @@ export class SkippingService {
       return serve(this.records.values())({ ...request, filters })
     }
     const servers = { ...Lists.map((list) => MemoryList.serve(list, MemoryList.recordsOf([]))), invoices: server }
-    const client = layerClient((now) => makeListService({ servers, accepts: () => true, faults: this.faults }, now))
+    const client = layerClient((now) => {
+      const service = makeListService({ servers, accepts: () => true, faults: this.faults }, now)
+      return { ...service, answer: (request) => this.#failure(request.target) ?? service.answer(request) }
+    })
     const config = Effect.map(
       PaymentsConfig.fromSettings({
         PAYMENTS_BASE_URL: "https://memory.localhost",
@@ -55,6 +60,14 @@ export class SkippingService {
       Layer.provide(client),
       Layer.provide(Layer.effect(PaymentsConfig, Effect.orDie(config)))
     )
+  }
+
+  #failure(target: string): ServiceAnswer | undefined {
+    const { cursor: _, limit: _limit, ...filters } = Object.fromEntries(new URL(target, "http://x").searchParams)
+    const status = Object.keys(filters).length === 0 ? undefined : this.failing?.(filters)
+    return status === undefined
+      ? undefined
+      : { reply: { status, headers: { "content-type": "application/json" }, body: "{}" }, list: "invoices", faults: [] }
   }
 }
 
