@@ -43,6 +43,8 @@ interface Looking {
   readonly refused: Map<string, Set<string>>
   /** The filters that the service has applied to a value. */
   readonly applied: Set<string>
+  /** The filters that have returned a record that they had to return, so that an answer without a record counts. */
+  readonly checked: Set<string>
   /** The records that were found, and the pages that were read. */
   readonly records: Array<BatchRecord>
   readonly pages: Array<PageBatch>
@@ -51,6 +53,8 @@ interface Looking {
   unchecked: number
   /** The requests that failed since the last answer. */
   failures: number
+  /** The failed requests of {@link checkFilter}. */
+  failedControls: number
   /** Why the last row could not be looked for. */
   problem: string
 }
@@ -86,12 +90,14 @@ const lookForAll = Effect.fnUntraced(function*(
     broken: new Set(),
     refused: new Map(),
     applied: new Set(),
+    checked: new Set(),
     records: [],
     pages: [],
     missing: new Map(),
     skipped: 0,
     unchecked: 0,
     failures: 0,
+    failedControls: 0,
     problem: ""
   }
   const rows = yield* session.unseen?.rows ?? Effect.succeed([])
@@ -190,8 +196,8 @@ const candidatesIn = Effect.fnUntraced(function*(
       const id = isJsonObject(record) ? record["id"] : undefined
       if (!isJsonObject(record) || typeof id !== "string") continue
       const values = fields.flatMap((field): Candidate["values"] => {
-        const value = record[field]
-        return typeof value === "string" && value !== "" && !isPseudonym(value) ? [[field, value]] : []
+        const value = valueIn(record, field)
+        return value === undefined ? [] : [[field, value]]
       })
       if (values.length > 0) found.push({ row, id, values })
     }
@@ -223,8 +229,9 @@ const lookFor = Effect.fnUntraced(function*(
       looking.skipped++
       return
     }
-    if (answer.outcome === "failed" || answer.outcome === "tooWide") isOpen = true
-    if (answer.outcome === "absent") filters.push(field)
+    const outcome = answer.outcome === "absent" ? yield* checkFilter(looking, field) : answer.outcome
+    if (outcome === "failed" || outcome === "tooWide") isOpen = true
+    if (outcome === "absent") filters.push(field)
   }
   if (filters.length === 0 || (isOpen && filters.length < lookUpsPerRow)) looking.unchecked++
   else looking.missing.set(row, Recheck.toJson({ filters, requests, at: DateTime.formatIso(yield* DateTime.now) }))
@@ -248,7 +255,7 @@ const readFiltered = Effect.fnUntraced(function*(
   looking: Looking,
   { id, ...filter }: FilterValue & { readonly id: string }
 ): Effect.fn.Return<Answer> {
-  const { pages, reading: { convert, source: { next } }, records } = looking
+  const { checked, pages, reading: { convert, source: { next } }, records } = looking
   let position: Position.Position | undefined
   for (let requests = 1; requests <= pagesPerLookUp; requests++) {
     const requested = next()
@@ -258,13 +265,59 @@ const readFiltered = Effect.fnUntraced(function*(
     pages.push(page)
     const found = page.records.filter((record) => record.id === id)
     records.push(...found)
-    if (found.length > 0) return { outcome: "found", requests }
+    if (found.length > 0) {
+      checked.add(filter.field)
+      return { outcome: "found", requests }
+    }
     if (answer.next === null) return { outcome: "absent", requests }
     position = answer.next
   }
   looking.problem = `the filter ${filter.field} returns more than ${pagesPerLookUp} pages`
   return { outcome: "tooWide", requests: pagesPerLookUp }
 })
+
+/**
+ * Decides whether a filter works now, before its first answer without a record counts: an index that is down gives empty
+ * answers. It requests the value of a record that this scan has seen. If that request fails, the next row requests another one.
+ */
+const checkFilter = Effect.fnUntraced(function*(
+  looking: Looking,
+  field: string
+): Effect.fn.Return<"absent" | "notApplied" | "failed"> {
+  const { broken, checked, reading } = looking
+  if (checked.has(field)) return "absent"
+  const seen = seenValues(reading, field)
+  const control = seen.at(-1 - looking.failedControls % seen.length)
+  // No record that the scan has kept has a value of the field.
+  if (control === undefined) return "absent"
+  const page = yield* requestPage(looking, { field, value: control.value })
+  if (page === "notApplied") return page
+  if (typeof page === "string") {
+    looking.failedControls++
+    return "failed"
+  }
+  // A record of a wide value may be on a later page. The others show that the filter finds records.
+  if (page.records().some(({ id }) => id === control.id) || (page.next !== null && page.records().length > 0)) {
+    checked.add(field)
+    return "absent"
+  }
+  looking.problem = `the filter ${field} did not return a record that the list has`
+  broken.add(field)
+  return "notApplied"
+})
+
+/** The values of a field in the last batch of the list, as the destination has them. */
+const seenValues = ({ waiting }: Reading, field: string) =>
+  (waiting?.records ?? []).flatMap(({ id, problem, text }) => {
+    const value = id === undefined || problem !== undefined ? undefined : valueIn(parseText(text), field)
+    return value === undefined ? [] : [{ id, value }]
+  })
+
+/** Returns the value by which a filter can look for the record, or undefined. */
+const valueIn = (record: unknown, field: string): string | undefined => {
+  const value = isJsonObject(record) ? record[field] : undefined
+  return typeof value === "string" && value !== "" && !isPseudonym(value) ? value : undefined
+}
 
 /** Requests a page of a filtered list, or returns why there is none. Notes what that shows about the filter and the service. */
 const requestPage = Effect.fnUntraced(function*(

@@ -43,7 +43,11 @@ const both = ["reference", "customerDocumentNumber"]
 
 describe("a hostile answer of a filter", () => {
   it.live.each<readonly [name: string, answer: NonNullable<SkippingService["answer"]>, expected: object]>([
-    ["another record with the same reference", () => [{ ...invoice(9), reference: "ref_3" }], { missing: 1 }],
+    [
+      "another record with the same reference",
+      ({ reference }) => reference === "ref_3" ? [{ ...invoice(9), reference: "ref_3" }] : undefined,
+      { missing: 1 }
+    ],
     ["everything", () => invoices(40), { missing: 0, unchecked: 1 }],
     ["records that begin with the value", () => [{ ...invoice(3), reference: "ref_33" }], { missing: 0, unchecked: 1 }],
     // The service has it. The destination gets what the service returns.
@@ -110,6 +114,33 @@ describe("a scan that looks for rows", () => {
       const before = service.pages
       yield* run()
       assert.deepStrictEqual([service.pages - before, service.requests], [4, []])
+    }).pipe(Effect.scoped))
+
+  it.live("does not believe a filter that does not return a record of the list, such as one whose index is down", () =>
+    Effect.gen(function*() {
+      const { folder, run, service } = yield* opened(sqlite, 40, both)
+      service.records.delete("inv_3")
+      service.skipped.add("inv_4")
+      yield* run()
+      service.answer = () => []
+      assert.deepInclude(yield* run(), { missing: 0, skipped: 0, unchecked: 2 })
+      // One look-up and one control of each filter.
+      assert.lengthOf(service.requests, 4)
+      // The other filter decides alone.
+      service.answer = ({ reference }) => reference === undefined ? undefined : []
+      assert.deepInclude(yield* run(), { missing: 1, skipped: 1, unchecked: 0, repeats: 0 })
+      assert.lengthOf(service.requests, 9)
+      yield* matches(folder)
+    }).pipe(Effect.scoped))
+
+  it.live("requests another record of the list if the service fails for the first one", () =>
+    Effect.gen(function*() {
+      const { run, service } = yield* opened(sqlite, 40, ["reference"])
+      for (const index of [3, 4]) service.records.delete(`inv_${index}`)
+      yield* run()
+      service.failing = ({ reference }) => reference === "ref_39" ? 500 : undefined
+      assert.deepInclude(yield* run(), { missing: 1, unchecked: 1 })
+      assert.deepInclude(yield* run(), { missing: 0, unchecked: 1 })
     }).pipe(Effect.scoped))
 
   it.live("looks for the other rows although the service always fails for three values", () =>
@@ -274,7 +305,9 @@ describe("a rule for personal data", () => {
       service.records.delete("inv_3")
       yield* run
       assert.deepInclude(yield* run, { missing: 1 })
-      assert.deepStrictEqual(service.requests.map((filters) => Object.keys(filters).join()), sent)
+      // Each filter is sent twice: to look for the record, and for one that the list has.
+      const twice = sent.flatMap((field) => [field, field])
+      assert.deepStrictEqual(service.requests.map((filters) => Object.keys(filters).join()), twice)
     }).pipe(Effect.scoped))
 })
 

@@ -1,6 +1,6 @@
 /**
- * Histories of a service that skips records of its list for some scans, changes and moves them, ignores filters, and deletes
- * records for good: no record is called missing while a filter finds it, and each deleted one soon is.
+ * Histories of a service that skips records of its list for some scans, changes and moves them, ignores filters or answers them
+ * from an index that is down, and deletes records for good: no record is called missing while a filter finds it, and each deleted one soon is.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
@@ -36,11 +36,14 @@ class History {
   readonly #skipped = new Map<string, number>()
   /** The scan before which each deleted record was deleted. */
   readonly deleted = new Map<string, number>()
+  /** The filters whose index is down: their answers are empty. */
+  readonly down = new Set<string>()
   #born = 0
 
   constructor(dice: Dice) {
     this.dice = dice
     this.service = new SkippingService([])
+    this.service.answer = (filters) => Object.keys(filters).some((field) => this.down.has(field)) ? [] : undefined
     for (let count = 20 + dice.below(40); count > 0; count--) this.#insert()
     // A probe needs no proof of all filters.
     this.proven = fields.filter((_, index) => index === dice.below(3) || dice.chance(0.6))
@@ -77,6 +80,8 @@ class History {
     service.ignored.clear()
     if (dice.chance(0.3)) service.ignored.add(dice.pick(fields))
     if (dice.chance(0.1)) { for (const field of fields) service.ignored.add(field) }
+    this.down.clear()
+    if (dice.chance(0.2)) this.down.add(dice.pick(fields))
   }
 
   /** Changes a record. Its date may move it to another place, and its reference may become another one. */
@@ -96,10 +101,14 @@ class History {
     service.put(after)
   }
 
+  works(field: string): boolean {
+    return !this.service.ignored.has(field) && !this.down.has(field)
+  }
+
   /** Whether a look-up with the stored text of a record finds the record, if the service has it. */
   canFind(stored: Invoice): boolean {
     const now = this.service.records.get(stored.id)
-    const working = this.proven.filter((field) => !this.service.ignored.has(field))
+    const working = this.proven.filter((field) => this.works(field))
     return working.slice(0, 2).some((field) => now?.[field] === stored[field])
   }
 }
@@ -147,7 +156,7 @@ const play = (number: number, figures: Figures, adapt: typeof withoutRechecks = 
           wrong.push(`${id} in scan ${scanned}`)
         }
         const gone = history.deleted.get(id)
-        const works = proven.some((field) => !service.ignored.has(field))
+        const works = proven.some((field) => history.works(field))
         // Without a filter that works, the next scan with one decides.
         if (gone !== undefined && gone < scanned && works) {
           assert.isTrue(isMissing, `${id}, deleted before scan ${gone}, is missing after scan ${scanned}`)
