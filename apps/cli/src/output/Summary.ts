@@ -181,11 +181,13 @@ const notesOf = (scans: ReadonlyArray<ScanSummary>): ReadonlyArray<string> => {
   const skipped = sumOf(scans, (scan) => scan.skipped)
   const unchecked = sumOf(scans, (scan) => scan.unchecked)
   const replaced = sumOf(scans, (scan) => scan.replaced)
+  const acceptedNothing = scans.some(({ accepted }) => accepted === 0)
   const undocumented = undocumentedIn(scans)
   return [
     ...(parts === 0
       ? []
       : [`${counted(parts, "part")}; records outside these parts were not read, and no record was marked missing`]),
+    ...(acceptedNothing ? ["the last full scan held nothing back, so --accept-missing has no effect"] : []),
     ...(returned === 0 ? [] : [`${counted(returned, "record")} reappeared after being missing`]),
     ...(skipped === 0
       ? []

@@ -456,6 +456,8 @@ describe("payments export", () => {
         const all = Array.from({ length: 20 }, (_, index) => `i${index}`)
         const of = (from: number) => serving(...all.slice(from).map((id) => invoice(id, 1)))
         yield* exporting(to, of(0))
+        const early = yield* exporting(to, of(0), "--accept-missing", "5")
+        assert.include(early.out, "invoices: the last full scan held nothing back, so --accept-missing has no effect\n")
         const heldBack = yield* exporting(to, of(5), "--patience", "1m")
         const command = `payments export invoices --to ${to} --patience 1m --accept-missing 5`
         assert.deepStrictEqual([heldBack.code, heldBack.err.includes(`if they are really gone, run: ${command}\n`)], [

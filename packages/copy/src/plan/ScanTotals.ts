@@ -121,7 +121,7 @@ export const withPages = (totals: ScanTotals, batch: Pick<Batch, "pages" | "undo
 /** What a scan finds in addition to its totals, most of it at its end. */
 export type Findings = Pick<
   ScanProgress,
-  "missing" | "heldBack" | "heldBackBy" | "unseen" | "skipped" | "unchecked" | "behindHead" | "drift"
+  "missing" | "heldBack" | "heldBackBy" | "accepted" | "unseen" | "skipped" | "unchecked" | "behindHead" | "drift"
 >
 export const noFindings: Findings = {
   missing: 0,

@@ -140,6 +140,8 @@ export interface ScanProgress extends Counts {
   readonly heldBack: number
   /** Why they are too many: `share` of the list, or `requests` that would look for them. */
   readonly heldBackBy: HeldBackBy | undefined
+  /** {@inheritDoc ScanRequest.acceptMissing} 0 if the last complete scan held no row back. Absent if nothing was accepted. */
+  readonly accepted?: number
   /** Rows that wait for {@link Batch.rechecks}, because the end of the scan would mark them missing. Then it has not ended. */
   readonly unseen: number
   /** {@inheritDoc Rechecks.skipped} They count as records of the scan. */
@@ -264,7 +266,10 @@ export interface ScanRequest {
   readonly rebind?: boolean | undefined
   /** The share of a list's rows, from 0 to 1, that one scan may mark missing. Default 0.1. Up to 3 rows always, unless it is 0. */
   readonly missingLimit?: number | undefined
-  /** So many rows are not too many at once, whatever the limit. */
+  /**
+   * If the last complete scan of the list held rows back: the scan may mark so many rows missing, whatever the limit. If more are
+   * unseen, it marks none.
+   */
   readonly acceptMissing?: number | undefined
   /** Whether the end of the scan waits for {@link Batch.rechecks} if it would mark rows missing. Default false. */
   readonly recheck?: boolean | undefined

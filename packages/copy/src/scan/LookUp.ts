@@ -60,7 +60,7 @@ interface Looking {
 }
 
 /** What a scan knows of the service and the destination. */
-interface Known extends Pick<ScanRequest, "acceptMissing" | "source"> {
+interface Known extends Pick<ScanRequest, "source"> {
   readonly facts: Sink["Service"]["facts"]
   /** The stored form of the rule for personal data. */
   readonly rule: string | undefined
@@ -72,9 +72,9 @@ export const lookForUnseen = (
   session: Session,
   known: Known
 ): Effect.Effect<void, PaymentsError | SinkError> =>
-  Effect.flatMap(session.progress, ({ pages, unseen }) => {
+  Effect.flatMap(session.progress, ({ accepted = 0, pages, unseen }) => {
     if (unseen === 0) return Effect.void
-    const limit = Math.max(fewestRows, Math.floor(pages / requestsPerRow), known.acceptMissing ?? 0)
+    const limit = Math.max(fewestRows, Math.floor(pages / requestsPerRow), accepted)
     // The last page of the list stays requested, so passes wait: an older page never overwrites what a pass has read since.
     return Effect.onError(lookForAll(reading, session, known, limit), () => Effect.sync(reading.gate.clear))
   })

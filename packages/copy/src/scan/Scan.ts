@@ -36,7 +36,7 @@ export interface ScanOptions {
   readonly ignoredFields?: ReadonlyArray<string> | undefined
   /** The share of a list, from 0 to 1, that one scan may mark missing. Default 0.1. Up to 3 rows always, unless it is 0. */
   readonly missingLimit?: number | undefined
-  /** So many rows of a list may be marked missing at once, whatever the limit: a person has accepted it. */
+  /** {@inheritDoc ScanRequest.acceptMissing} A person has accepted it. */
   readonly acceptMissing?: number | undefined
   /**
    * Binds the destination to this source, merchant and key too. Use it if the service has moved, or if several merchants belong

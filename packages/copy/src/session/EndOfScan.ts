@@ -5,7 +5,7 @@ import * as ScanTotals from "../plan/ScanTotals.ts"
 import * as Certificate from "../port/Certificate.ts"
 import type { Rechecks } from "../port/Recheck.ts"
 import { scanDefaults } from "../port/ScanDefaults.ts"
-import type { HeldBackBy, SinkError } from "../port/Sink.ts"
+import type { HeldBackBy, ScanRequest, SinkError } from "../port/Sink.ts"
 import { bindingOf, certificateWith } from "../store/PersonalBinding.ts"
 import type { Commit, ScanRow, Store } from "../store/Store.ts"
 import { type OpenScan, partOf } from "./NextScan.ts"
@@ -25,6 +25,13 @@ interface Conclusion {
   readonly heldBack: number
   readonly heldBackBy: HeldBackBy | undefined
 }
+
+/** {@inheritDoc ScanProgress.accepted} */
+export const acceptedOf = (
+  { whole }: Pick<OpenScan, "whole">,
+  { acceptMissing }: ScanRequest
+): number | undefined =>
+  acceptMissing === undefined || (Certificate.ofScan(whole)?.heldBack ?? 0) > 0 ? acceptMissing : 0
 
 /** Returns the end of a complete scan, or the rows that have to be looked for before it ends. */
 export const concludeScan = Effect.fnUntraced(function*(
@@ -78,10 +85,11 @@ const noneMissing: MissingRows = { missing: [], heldBack: 0 }
 
 /** Finds the rows that are missing after a scan of the whole list. */
 const findMissing = Effect.fnUntraced(function*(
-  { list, opened: { firstRow, scan, seen }, request, shared, store }: EndingScan,
+  { list, opened, request, shared, store }: EndingScan,
   older: ReadonlyArray<ScanRow>,
   whole: ScanRow | undefined
 ): Effect.fn.Return<MissingRows, SinkError> {
+  const { firstRow, scan, seen } = opened
   const numbers = [...RowSet.inNone([seen], firstRow)]
   if (numbers.length === 0) return noneMissing
   // Read the missing rows first: `prune` may remove some of them before the unseen rows are read.
@@ -93,7 +101,8 @@ const findMissing = Effect.fnUntraced(function*(
   const rows = firstRow - (numbers.length - unseen.length) - unseen.filter((row) => missingBefore.has(row)).length
   const limit = request.missingLimit ?? scanDefaults.missingLimit
   const share = limit === 0 ? 0 : Math.max(rows * limit, scanDefaults.missingRows)
-  const maxMissing = Math.max(share, request.acceptMissing ?? 0)
+  const accepted = acceptedOf(opened, request) ?? 0
+  const maxMissing = accepted > 0 ? accepted : share
   // If more rows are newly unseen, the service's answer is doubtful, so no row is marked missing.
   if (newlyUnseen.length > maxMissing) return { missing: [], heldBack: newlyUnseen.length }
   const missing = whole === undefined || shared.hasPassWithoutId

@@ -9,7 +9,7 @@ import { timeoutDetached } from "../port/Timeouts.ts"
 import { bindingOf } from "../store/PersonalBinding.ts"
 import type { Commit } from "../store/Store.ts"
 import { timestamp } from "../store/StoredRows.ts"
-import { concludeScan } from "./EndOfScan.ts"
+import { acceptedOf, concludeScan } from "./EndOfScan.ts"
 import { type OpenScan, partOf } from "./NextScan.ts"
 import type { OpenFullScan } from "./OpenList.ts"
 import * as ScanState from "./ScanState.ts"
@@ -37,6 +37,8 @@ export const makeScan = (context: SessionContext, opened: OpenScan): OpenedScan 
   const { request, shared } = context
   const isFull = partOf(request) === ""
   const headEnd = isFull && opened.start !== "resumed" ? shared.headEnd : new Set<number>()
+  const begun = ScanState.begun(opened, headEnd)
+  const accepted = acceptedOf(opened, request)
   const scan: RunningScan = {
     ...context,
     opened,
@@ -47,7 +49,7 @@ export const makeScan = (context: SessionContext, opened: OpenScan): OpenedScan 
       knownRows: isFull ? opened.knownRows : undefined,
       since: isFull ? opened.whole?.startedAt : undefined
     },
-    state: ScanState.begun(opened, headEnd),
+    state: accepted === undefined ? begun : { ...begun, findings: { ...begun.findings, accepted } },
     full: undefined,
     write: (slice) => writeSlice(scan, slice),
     abandon: () => abandon(scan)

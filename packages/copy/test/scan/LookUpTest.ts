@@ -154,4 +154,20 @@ export const suite = (name: string, backend: Backend) =>
         service.skipped.add("inv_0")
         assert.deepInclude(yield* run({ acceptMissing: 60 }), { missing: 59, heldBack: 0, skipped: 1 })
       }).pipe(Effect.scoped))
+
+    it.live("is accepted as missing only after it was held back, and only if no more rows are unseen", () =>
+      Effect.gen(function*() {
+        const { run, service } = yield* opened(backend, 100, ["reference"])
+        for (let index = 0; index < 20; index++) service.records.delete(`inv_${index}`)
+        assert.deepInclude(yield* run({ acceptMissing: 20 }), { missing: 0, heldBack: 20, accepted: 0 })
+        assert.deepInclude(yield* run({ acceptMissing: 19 }), { missing: 0, heldBack: 20, accepted: 19 })
+        for (let index = 0; index < 15; index++) service.put(invoice(index))
+        // A share of 10 % would allow them.
+        assert.deepInclude(yield* run({ acceptMissing: 4 }), { missing: 0, heldBack: 5, accepted: 4 })
+        assert.lengthOf(service.requests, 0)
+        assert.deepInclude(yield* run({ acceptMissing: 5 }), { missing: 5, heldBack: 0, accepted: 5 })
+        const later = yield* run({ acceptMissing: 5 })
+        assert.deepInclude(later, { missing: 0, heldBack: 0, accepted: 0 })
+        assert.notProperty(yield* run(), "accepted")
+      }).pipe(Effect.scoped))
   })
