@@ -102,8 +102,10 @@ export const commitBatch = <State extends CommitState>(
       if (records.length === 1) return commit({ ...slice, records: [{ ...only, problem: rejected }] })
       const half = records.length >> 1
       const { checkpoint } = session.state
+      const found = Math.max(0, (slice.rechecks?.found ?? 0) - (records.length - half))
+      const rechecks = slice.rechecks === undefined ? undefined : { ...slice.rechecks, found }
       return Effect.andThen(
-        commit({ pages: 0, records: records.slice(0, half), undocumented: new Map(), checkpoint }),
+        commit({ pages: 0, records: records.slice(0, half), undocumented: new Map(), checkpoint, rechecks }),
         commit({ ...slice, records: records.slice(half) })
       )
     })

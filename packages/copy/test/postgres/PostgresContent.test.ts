@@ -69,6 +69,45 @@ describe("content that PostgreSQL rejects", () => {
       assert.deepStrictEqual([verified.differences, verified.certificate?.distinct], [[], 29])
     }).pipe(Effect.scoped))
 
+  it.live("is found once in a last batch that waits for look-ups", () =>
+    Effect.gen(function*() {
+      const schema = newSchema()
+      const request = { source: "memory", limit: 10, parameters: {}, recheck: true, missingLimit: 1 }
+      const skipped = ["s0", "s1", "s2", "s3", "s4"].map(good)
+      const ended = yield* Effect.gen(function*() {
+        const sink = yield* Sink
+        yield* sink.lock(Lists.invoices, "refuse")
+        const first = yield* sink.begin(Lists.invoices, request)
+        yield* first.commit(batch([...page("a"), good("gone"), ...skipped], null))
+        const second = yield* sink.begin(Lists.invoices, request)
+        yield* second.commit(batch(page("a"), null))
+        const session = yield* sink.begin(Lists.invoices, request)
+        yield* session.commit(batch([...page("a"), ...page("b")], "one"))
+        const last = batch([bad("x"), good("c"), bad("y")], null)
+        const waiting = yield* session.commit(last)
+        assert.deepInclude(waiting, { unseen: 6, pages: 1, records: 18, quarantined: 0 })
+        const [gone = -1] = yield* session.unseen?.rows ?? Effect.succeed([])
+        const rechecks = { missing: new Map([[gone, "{}"]]), found: 5, skipped: 5, unchecked: 0, heldBack: 0 }
+        return yield* session.commit({ ...last, records: [...last.records, ...skipped], rechecks })
+      }).pipe(Effect.scoped, Effect.provide(PostgresSink.layer(urlOf(server, schema))))
+      assert.deepInclude(ended, {
+        pages: 2,
+        records: 26,
+        inserted: 10,
+        repeats: 0,
+        quarantined: 2,
+        missing: 1,
+        skipped: 5
+      })
+      // The found records have no place in the list, although the first half of the divided batch has one of them.
+      assert.deepStrictEqual(ended.places, { known: 9, fresh: 10, freshAtStart: 0, freshAtEnd: 10 })
+      assert.deepStrictEqual(yield* ask(`SELECT id FROM "${schema}".quarantine ORDER BY id`), [{ id: "x" }, {
+        id: "y"
+      }])
+      const reader = yield* PostgresSink.reader(urlOf(server, schema))
+      assert.deepStrictEqual((yield* verify(reader, Lists.invoices)).differences, [])
+    }).pipe(Effect.scoped))
+
   it.live("does not count as repeated in a pass", () =>
     Effect.gen(function*() {
       const sink = yield* Sink
