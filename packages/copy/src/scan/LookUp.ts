@@ -9,7 +9,7 @@ import * as Recheck from "../port/Recheck.ts"
 import type { BatchRecord, ScanRequest, Session, Sink, SinkError } from "../port/Sink.ts"
 import { isPseudonym } from "../rule/Pseudonym.ts"
 import { keptFields } from "../rule/StoredRule.ts"
-import type { PageBatch } from "./PageBatch.ts"
+import { type PageBatch, withoutTexts } from "./PageBatch.ts"
 import { commitBatch, type Reading } from "./ReadPages.ts"
 
 /** So many rows are always looked for; in a large scan, one for each hundred of its requests. */
@@ -45,7 +45,7 @@ interface Looking {
   readonly applied: Set<string>
   /** The filters that have returned a record that they had to return, so that an answer without a record counts. */
   readonly checked: Set<string>
-  /** The records that were found, and the pages that were read. */
+  /** The records that were found, and the pages that were read, without their texts. */
   readonly records: Array<BatchRecord>
   readonly pages: Array<PageBatch>
   readonly missing: Map<number, string>
@@ -262,7 +262,7 @@ const readFiltered = Effect.fnUntraced(function*(
     const answer = yield* requestPage(looking, filter, position)
     if (typeof answer === "string") return { outcome: answer, requests }
     const page = convert(answer, { requested, received: next() })
-    pages.push(page)
+    pages.push(withoutTexts(page))
     const found = page.records.filter((record) => record.id === id)
     records.push(...found)
     if (found.length > 0) {

@@ -88,6 +88,15 @@ export const toPageBatch = (list: Lists.AnyList, redactor: Redactor) => {
   }
 }
 
+const noAmounts: BatchRecord["amounts"] = []
+
+/** Returns the page as the merchant guard needs it. The other pages of its list may be many. */
+export const withoutTexts = (page: PageBatch): PageBatch => ({
+  ...page,
+  records: page.records.map(({ id }) => ({ id, text: "", amounts: noAmounts, problem: undefined })),
+  undocumented: new Map()
+})
+
 /** Whether the rule keeps every amount of a record. It decides by the paths of fields, unless a person was erased. */
 const keepsAmounts = ({ amounts }: Layout, { redact }: Redactor): boolean =>
   amounts.every(({ path: [field, inner] }) => {

@@ -5,6 +5,8 @@ import { Lists, PaymentsApi } from "@payments/core"
 import { execute, rowsOf, temporaryFolder } from "@payments/testkit/Folder"
 import { Deferred, Effect, Fiber, Layer, Logger, Redacted } from "effect"
 import { join } from "node:path"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
 import { verify } from "../../src/ask/Verify.ts"
 import * as Destination from "../../src/destination/Destination.ts"
 import { defaultFormat } from "../../src/files/FileSink.ts"
@@ -40,6 +42,9 @@ const matches = (folder: string) =>
   )
 
 const both = ["reference", "customerDocumentNumber"]
+
+setFlagsFromString("--expose-gc")
+const collectGarbage: () => void = runInNewContext("gc")
 
 describe("a hostile answer of a filter", () => {
   it.live.each<readonly [name: string, answer: NonNullable<SkippingService["answer"]>, expected: object]>([
@@ -142,6 +147,25 @@ describe("a scan that looks for rows", () => {
       assert.deepInclude(yield* run(), { missing: 1, unchecked: 1 })
       assert.deepInclude(yield* run(), { missing: 0, unchecked: 1 })
     }).pipe(Effect.scoped))
+
+  it.live("keeps no texts of the other records that the filters return", () =>
+    Effect.gen(function*() {
+      const { run, service } = yield* opened(sqlite, 0, both)
+      for (let index = 0; index < 400; index++) service.put({ ...invoice(index), memo: "x".repeat(8000) })
+      yield* run({ limit: 100 })
+      for (let index = 0; index < 30; index++) service.records.delete(`inv_${index}`)
+      yield* run({ limit: 100 })
+      const used: Array<number> = []
+      service.answer = () => {
+        if (service.requests.length % 10 !== 5) return undefined
+        collectGarbage()
+        used.push(process.memoryUsage().heapUsed)
+        return undefined
+      }
+      assert.deepInclude(yield* run({ limit: 100 }), { missing: 30 })
+      // The answers have about 18 MB of text.
+      assert.isBelow(Math.max(...used) - (used[0] ?? 0), 6 * 1024 * 1024)
+    }).pipe(Effect.scoped), 60_000)
 
   it.live("looks for the other rows although the service always fails for three values", () =>
     Effect.gen(function*() {
