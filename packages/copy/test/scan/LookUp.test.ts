@@ -138,6 +138,16 @@ describe("a scan that looks for rows", () => {
       yield* matches(folder)
     }).pipe(Effect.scoped))
 
+  it.live("believes a filter that returns other records of a value, if they fill a page", () =>
+    Effect.gen(function*() {
+      // The value of the last record has 14 records, and a page has 10.
+      const { run, service } = yield* opened(sqlite, 40, ["contract"])
+      service.records.delete("inv_4")
+      yield* run()
+      assert.deepInclude(yield* run(), { missing: 1, unchecked: 0 })
+      assert.deepStrictEqual(service.requests, [{ contract: "c_1" }, { contract: "c_1" }, { contract: "c_0" }])
+    }).pipe(Effect.scoped))
+
   it.live("requests another record of the list if the service fails for the first one", () =>
     Effect.gen(function*() {
       const { run, service } = yield* opened(sqlite, 40, ["reference"])
