@@ -113,7 +113,13 @@ const asType = (type: string, value: Statement): Statement => either(sql`CAST(${
 export const columnsThen = (list: Lists.AnyList): ReadonlySet<string> =>
   new Set([
     ...columnsOf(list).map(({ name }) => name),
-    ...["row", "raw", "hash", "first_seen_at", "changed_at", "missing_since", "rechecked"]
+    "row",
+    "raw",
+    "hash",
+    "first_seen_at",
+    "changed_at",
+    "missing_since",
+    "rechecked"
   ])
 
 /** `changes` up to the point. */
