@@ -270,17 +270,22 @@ describe("a workbook", () => {
     Effect.gen(function*() {
       const { file, folder, from } = yield* copied()
       const sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000) SELECT i FROM n"
+      /** The rows of a file, with that of the names. */
+      const lengthOf = (target: string) =>
+        target === file
+          ? Effect.map(read(file), ({ rows }) => rows.length)
+          : Effect.sync(() => readFileSync(target, "utf8").trimEnd().split("\r\n").length)
       for (const name of ["report.xlsx", "report.csv"]) {
         const target = join(folder, name)
         writeFileSync(target, "before")
         for (let killAfterMs = 200;; killAfterMs += 300) {
           const { code } = yield* payments(["query", "--from", from, "--output", target, sql], { killAfterMs })
           if (code === 0) break
-          assert.strictEqual(readFileSync(target, "utf8"), "before")
+          // A kill after the file was replaced, and before the program has ended, leaves the whole new one.
+          if (readFileSync(target, "utf8") !== "before") assert.strictEqual(yield* lengthOf(target), 30_001)
         }
       }
-      assert.strictEqual((yield* read(file)).rows.length, 30_001)
-      assert.strictEqual(readFileSync(join(folder, "report.csv"), "utf8").split("\r\n").length, 30_002)
+      for (const target of [file, join(folder, "report.csv")]) assert.strictEqual(yield* lengthOf(target), 30_001)
     }).pipe(Effect.scoped), 60_000)
 
   it.live.each(
