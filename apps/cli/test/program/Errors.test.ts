@@ -175,10 +175,11 @@ describe("an error", () => {
       for (
         const args of [["query", "SELECT 1", "--from", file], ["invoices", "list", "--all", "--query", "length(@)"]]
       ) {
-        // The process does not start, or cannot start its second thread.
-        for (const files of [24, 25, 26]) {
+        // The process does not start, or cannot start its second thread. How many files are open at once depends on the time.
+        for (const files of [23, 24, 25, 26]) {
           const shell = ["-c", `ulimit -n ${files}; exec "$@"`, "sh", node, binary, ...args]
           const { code, stderr } = yield* runProgram("/bin/sh", shell, { env })
+          if (code === 0 && files > 24) continue
           assert.strictEqual(code, 9, stderr)
           assert.match(stderr, /^payments: [^\n]*the process may (?:not )?open more files[^\n]*\n$/)
         }
