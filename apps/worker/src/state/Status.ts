@@ -359,8 +359,10 @@ const failureAfter = (
 const reasonOf = ({ result }: ScanOutcome | PassOutcome) => {
   const ended: Result.Result<ReadonlyArray<ScanSummary> | PassSummary, PaymentsError | SinkError> = result
   if (Result.isFailure(ended)) return problemAnnotations(ended.failure)
-  const heldBack = "kind" in ended.success ? 0 : ended.success.reduce((sum, scan) => sum + scan.heldBack, 0)
-  return heldBack === 0
-    ? undefined
-    : { reason: "HeldBack", error: `${heldBack} rows would be missing at once, so none was marked missing.` }
+  const scans = "kind" in ended.success ? [] : ended.success
+  const heldBack = scans.reduce((sum, scan) => sum + scan.heldBack, 0)
+  const why = scans.some(({ heldBackBy }) => heldBackBy === "requests")
+    ? "rows are too many to look for in one scan"
+    : "rows would be missing at once"
+  return heldBack === 0 ? undefined : { reason: "HeldBack", error: `${heldBack} ${why}, so none was marked missing.` }
 }
