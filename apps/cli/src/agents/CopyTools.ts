@@ -18,7 +18,7 @@ import {
 import { Lists } from "@payments/core"
 import { DateTime, Effect, Schema, type Scope, Stream } from "effect"
 import { listsIn } from "../listing/ListsInStatement.ts"
-import { omittedInAnswer } from "../listing/OmittedFields.ts"
+import { omittedInAnswer, omittedInStatement } from "../listing/OmittedFields.ts"
 import { optionalPointIn, pointProblems, pointWords } from "../listing/PointFlag.ts"
 import type { Answer } from "./Answer.ts"
 import { ListLabel } from "./ApiTools.ts"
@@ -62,23 +62,26 @@ const queryTool = (sources: Sources): Tool => {
         : `. Left out, because they identify a person: ${hidden.join(", ")}. ${offer}`) +
       (visibility.pseudonyms === undefined ? "" : `. ${pseudonymWords}`),
     Schema.Struct({ sql: Schema.NonEmptyString, ...rowArguments }),
-    ({ at, limit, offset, sql }) =>
-      rowsAnswer(
+    Effect.fnUntraced(function*({ at, limit, offset, sql }) {
+      const destination = yield* requireDestination(sources)
+      const point = yield* optionalPointIn(at, "at")
+      const omitted = yield* omittedInStatement(destination, sql)
+      return yield* rowsAnswer(
         sources,
-        Effect.gen(function*() {
-          const point = yield* optionalPointIn(at, "at")
-          return yield* excerptAnswer(yield* requireDestination(sources), { sql }, visibility, point)
-        }).pipe(
-          Effect.catchTag("QueryError", ({ problem }) =>
-            Effect.fail(new QueryError({ problem: explained(problem, sql, visibility) })))
+        Effect.catchTag(
+          excerptAnswer(destination, { sql }, visibility, point),
+          "QueryError",
+          ({ problem }) => Effect.fail(new QueryError({ problem: explained(problem, sql, visibility) }))
         ),
         {
           limit,
           offset,
+          notes: omitted === undefined ? [] : [omitted],
           next: (more) => ({ tool: "query", arguments: { sql, ...withPoint(at), ...more } }),
           lists: listsIn(sql)
         }
       )
+    })
   )
 }
 
