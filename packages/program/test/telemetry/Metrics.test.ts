@@ -435,11 +435,11 @@ describe("100 sources with 3 lists each", () => {
 
 /** Statuses that are names, numbers and control characters, among them a code. */
 const hostileStatuses = (round: number) => [
-  { status: `Ana María ${round}`, seconds: 9 },
-  { status: `4433221100${round}`, seconds: 8 },
+  { status: `Ana María ${round}`, seconds: 9, undated: 0 },
+  { status: `4433221100${round}`, seconds: 8, undated: 0 },
   { status: "stuck", seconds: 7, undated: 0 },
   { status: null, seconds: 6, undated: 0 },
-  ...Array.from({ length: 1000 }, (_, index) => ({ status: `x"\\\n ${index}`, seconds: 5 }))
+  ...Array.from({ length: 1000 }, (_, index) => ({ status: `x"\\\n ${index}`, seconds: 5, undated: 0 }))
 ]
 
 const sourceNames = Array.from({ length: 100 }, (_, index) => `source-${index}`)
