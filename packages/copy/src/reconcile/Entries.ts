@@ -1,15 +1,7 @@
 /** The entries of a reconciliation, for people and for programs. */
+import type { SQLOutputValue } from "node:sqlite"
 import { dayText } from "./Dates.ts"
-import { amountIn, type EntryClass, keyValues, type Ledger, numberIn, type Row } from "./Ledger.ts"
-
-/** The most frequent questions come first: what is wrong. */
-export const entryClasses: ReadonlyArray<EntryClass> = [
-  "different",
-  "missing there",
-  "missing here",
-  "expected",
-  "matched"
-]
+import { amountIn, entriesIn, type EntryClass, keyValues, type Ledger, numberIn } from "./Ledger.ts"
 
 /** The classes that are exceptions. */
 export const openClasses: ReadonlyArray<EntryClass> = ["different", "missing there", "missing here"]
@@ -52,39 +44,85 @@ interface Shown {
   readonly isGrouped: boolean
 }
 
-const entryColumns = "e.entry, e.class, e.why, e.lines, e.records, e.there, e.fee, e.here, l.line, e.unit"
+/** An entry as it is stored. One with a single line and record at most has the amounts of these two. */
+interface StoredEntry {
+  readonly class: EntryClass
+  readonly entry: number
+  readonly why: string | null
+  readonly lines: number
+  readonly records: number
+  readonly there: bigint
+  readonly fee: bigint
+  readonly here: bigint
+  /** Undefined: it has several lines or records, which are read by its number. */
+  readonly single: { readonly line: Part; readonly record: Part; readonly unit: SQLOutputValue } | undefined
+}
+
+/** The columns of a line: its number, key, day, amount and fee. Of a record: its id, key, day and amount. */
+type Part = ReadonlyArray<SQLOutputValue | undefined>
 
 /** The entries in the order of the classes. */
-function* entryRows(ledger: Ledger, classes: ReadonlyArray<EntryClass>, { isGrouped }: Shown): Generator<Row, void> {
-  const [units, id, name] = isGrouped ? ["sums", "NULL", "unit"] : ["sorted_records", "u.id", "at"]
+function* storedEntries(
+  ledger: Ledger,
+  classes: ReadonlyArray<EntryClass>,
+  { isGrouped }: Shown
+): Generator<StoredEntry, void> {
+  const unit = isGrouped
+    ? { columns: "NULL, u.key, u.day, u.amount, u.known, u.records", table: "sums u ON u.unit" }
+    : { columns: "u.id, u.key, u.day, u.amount, u.amount, 1", table: "sorted_records u ON u.at" }
   for (const one of classes) {
-    yield* ledger.rows(
-      `SELECT ${entryColumns}, l.key, l.day, l.amount, l.fee, u.key, u.day, u.amount, ${id} FROM entries e
-      LEFT JOIN sorted_lines l ON l.at = e.line LEFT JOIN ${units} u ON u.${name} = e.unit
-      WHERE e.class = ? ORDER BY e.entry`,
-      one
-    )
+    const sql = `SELECT e.entry, e.why, l.line, l.key, l.day, l.amount, l.fee, e.unit, ${unit.columns}
+      FROM ${
+      entriesIn(one)
+    } e LEFT JOIN sorted_lines l ON l.at = e.line LEFT JOIN ${unit.table} = e.unit ORDER BY e.entry`
+    for (const row of ledger.rows(sql)) {
+      const [entry, why, line, , , gross, fee, at = null, , , , , known, records] = row
+      const found = { class: one, entry: Number(entry), why: textIn(why) }
+      if (line === null && at === null) {
+        const [lines, ofUnits, there, deducted, here] = ledger.get(
+          `SELECT lines, records, there, fee, here FROM ${entriesIn(one)} WHERE entry = ?`,
+          found.entry
+        )
+        const amounts = { there: amountIn(there) ?? 0n, fee: amountIn(deducted) ?? 0n, here: amountIn(here) ?? 0n }
+        yield { ...found, ...amounts, lines: Number(lines), records: Number(ofUnits), single: undefined }
+        continue
+      }
+      const deducted = amountIn(fee) ?? 0n
+      yield {
+        ...found,
+        lines: line === null ? 0 : 1,
+        records: at === null ? 0 : Number(records),
+        there: (amountIn(gross) ?? 0n) - deducted,
+        fee: deducted,
+        here: amountIn(known) ?? 0n,
+        single: { line: line === null ? [] : row.slice(2, 7), record: at === null ? [] : row.slice(8, 12), unit: at }
+      }
+    }
   }
 }
 
-const differenceOf = (row: Row): bigint | null => {
-  const found = row[1]
-  return found === "matched"
-    ? null
-    : (amountIn(row[5]) ?? 0n) + (amountIn(row[6]) ?? 0n) - (amountIn(row[7]) ?? 0n)
+const differenceOf = ({ class: found, fee, here, there }: StoredEntry): bigint | null =>
+  found === "matched" ? null : there + fee - here
+
+/** Returns a function for the texts of days, which repeat. */
+const makeDayIn = () => {
+  const known = new Map<number, string>()
+  return (value: SQLOutputValue | undefined): string | null => {
+    const day = numberIn(value)
+    if (day === null) return null
+    const found = known.get(day) ?? dayText(day)
+    if (known.size < mostDays) known.set(day, found)
+    return found
+  }
 }
 
-const dayIn = (value: Row[number] | undefined): string | null => {
-  const day = numberIn(value)
-  return day === null ? null : dayText(day)
-}
+const mostDays = 10_000
 
-const textIn = (value: Row[number] | undefined): string | null => typeof value === "string" ? value : null
+const textIn = (value: SQLOutputValue | undefined): string | null => typeof value === "string" ? value : null
 
 /** Returns the words for why lines and records are an entry. */
-const whyOf = (row: Row, keys: number): string | null => {
-  const [lines, records] = [Number(row[3]), Number(row[4])]
-  switch (row[2]) {
+const whyOf = ({ lines, records, why }: StoredEntry, keys: number): string | null => {
+  switch (why) {
     case "several":
       return `${lines} ${lines === 1 ? "line" : "lines"}, ${records} ${records === 1 ? "record" : "records"}${
         keys === 0 ? " with this amount" : ""
@@ -94,7 +132,7 @@ const whyOf = (row: Row, keys: number): string | null => {
     case "no key":
       return "nothing to compare it by"
     default:
-      return textIn(row[2])
+      return why
   }
 }
 
@@ -106,13 +144,10 @@ const firstOf = (
   ledger: Ledger,
   entry: number,
   isGrouped: boolean
-): readonly [lines: ReadonlyArray<Row>, record: Row] => [
+): readonly [lines: ReadonlyArray<Part>, record: Part] => [
   [...ledger.rows(`${linesOf} LIMIT ${mostLines}`, entry)],
   ledger.get(isGrouped ? groupedRecords : recordsOf, entry)
 ]
-
-const singleRecord = (ledger: Ledger, row: Row, isGrouped: boolean): Part =>
-  isGrouped && row[9] !== null ? ledger.get(recordsOfSum, row[9] ?? null) : [row[17], row[14], row[15]]
 
 const linesOf = `SELECT l.line, l.key, l.day, l.amount, l.fee FROM entry_lines m JOIN sorted_lines l ON l.at = m.line
   WHERE m.entry = ? ORDER BY l.line`
@@ -124,28 +159,32 @@ const recordsOfSum = `SELECT r.id, r.key, r.day, r.amount FROM sum_records s JOI
   WHERE s.unit = ? ORDER BY s.place`
 
 export function* entriesOf(ledger: Ledger, classes: ReadonlyArray<EntryClass>, shown: Shown): Generator<Entry, void> {
-  for (const row of entryRows(ledger, classes, shown)) {
-    const entry = Number(row[0])
-    const isSingle = row[8] !== null || row[9] !== null
-    const [lines, record] = isSingle
-      ? [row[8] === null ? [] : [lineIn(row)], singleRecord(ledger, row, shown.isGrouped)] as const
-      : firstOf(ledger, entry, shown.isGrouped)
-    const [line = []] = lines
+  const { isGrouped, keys } = shown
+  const dayIn = makeDayIn()
+  for (const stored of storedEntries(ledger, classes, shown)) {
+    const { class: found, entry, fee, here, lines, records, single, there, why } = stored
+    const [firstLines, record] = single === undefined
+      ? firstOf(ledger, entry, isGrouped)
+      : [
+        lines === 0 ? [] : [single.line],
+        isGrouped && records > 0 ? ledger.get(recordsOfSum, single.unit) : single.record
+      ]
+    const [line = []] = firstLines
     yield {
-      class: row[1] as EntryClass, // the ledger's own
+      class: found,
       entry,
-      keys: keyValues(textIn(line[1]) ?? textIn(record[1]), shown.keys),
+      keys: keyValues(textIn(line[1]) ?? textIn(record[1]), keys),
       dayThere: dayIn(line[2]),
       dayHere: dayIn(record[2]),
-      amountThere: Number(row[3]) === 0 ? null : amountIn(row[5]),
-      fee: amountIn(row[6]) === 0n ? null : amountIn(row[6]),
-      amountHere: Number(row[4]) === 0 || row[2] === "no amount" ? null : amountIn(row[7]),
-      difference: differenceOf(row),
-      why: whyOf(row, shown.keys),
-      firstLines: lines.map(([number]) => Number(number)),
+      amountThere: lines === 0 ? null : there,
+      fee: fee === 0n ? null : fee,
+      amountHere: records === 0 || why === "no amount" ? null : here,
+      difference: differenceOf(stored),
+      why: whyOf(stored, keys),
+      firstLines: firstLines.map(([number]) => Number(number)),
       id: textIn(record[0]),
-      lines: Number(row[3]),
-      records: Number(row[4])
+      lines,
+      records
     }
   }
 }
@@ -155,52 +194,55 @@ export function* rowsOfEntries(
   classes: ReadonlyArray<EntryClass>,
   shown: Shown
 ): Generator<EntryRow, void> {
-  for (const row of entryRows(ledger, classes, shown)) {
-    const isSingle = row[8] !== null || row[9] !== null
-    if (isSingle && !shown.isGrouped) {
-      yield rowOf(row, shown, { line: lineIn(row), record: [row[17], row[14], row[15], row[16]], isFirst: true })
+  const dayIn = makeDayIn()
+  for (const stored of storedEntries(ledger, classes, shown)) {
+    const { entry, single } = stored
+    if (single !== undefined && !shown.isGrouped) {
+      yield rowOf(stored, shown, dayIn, single)
       continue
     }
-    const lines = isSingle ? (row[8] === null ? [] : [lineIn(row)]).values() : ledger.rows(linesOf, row[0] ?? null)
-    const records = isSingle
-      ? ledger.rows(recordsOfSum, row[9] ?? null)
-      : ledger.rows(shown.isGrouped ? groupedRecords : recordsOf, row[0] ?? null)
+    const lines = single === undefined
+      ? ledger.rows(linesOf, entry)
+      : (stored.lines === 0 ? [] : [single.line]).values()
+    const records = single === undefined
+      ? ledger.rows(shown.isGrouped ? groupedRecords : recordsOf, entry)
+      : ledger.rows(recordsOfSum, single.unit)
+    // Of an entry with several rows, only the first one has the difference.
     for (let isFirst = true;; isFirst = false) {
       const [line, record] = [lines.next(), records.next()]
       if (line.done === true && record.done === true) break
-      yield rowOf(row, shown, {
-        line: line.done === true ? [] : line.value,
-        record: record.done === true ? [] : record.value,
-        isFirst
-      })
+      yield {
+        ...rowOf(stored, shown, dayIn, {
+          line: line.done === true ? [] : line.value,
+          record: record.done === true ? [] : record.value
+        }),
+        ...isFirst ? {} : { difference: null, why: null }
+      }
     }
   }
 }
 
-const lineIn = (row: Row): Part => [row[8], row[10], row[11], row[12], row[13]]
-
-type Part = ReadonlyArray<Row[number] | undefined>
-
-/** Returns the row of a line, a record, or both. Of an entry with several rows, only the first one has the difference. */
+/** Returns the row of a line, a record, or both. */
 const rowOf = (
-  entry: Row,
-  shown: Shown,
-  { isFirst, line, record }: { readonly line: Part; readonly record: Part; readonly isFirst: boolean }
+  stored: StoredEntry,
+  { keys }: Shown,
+  dayIn: ReturnType<typeof makeDayIn>,
+  { line, record }: { readonly line: Part; readonly record: Part }
 ): EntryRow => {
   const gross = amountIn(line[3])
   const fee = amountIn(line[4])
   return {
-    class: entry[1] as EntryClass, // the ledger's own
-    entry: Number(entry[0]),
+    class: stored.class,
+    entry: stored.entry,
     line: numberIn(line[0]),
     id: textIn(record[0]),
-    keys: keyValues(textIn(line[1]) ?? textIn(record[1]), shown.keys),
+    keys: keyValues(textIn(line[1]) ?? textIn(record[1]), keys),
     dayThere: dayIn(line[2]),
     dayHere: dayIn(record[2]),
     amountThere: gross === null ? null : gross - (fee ?? 0n),
     fee,
     amountHere: amountIn(record[3]),
-    difference: isFirst ? differenceOf(entry) : null,
-    why: isFirst ? whyOf(entry, shown.keys) : null
+    difference: differenceOf(stored),
+    why: whyOf(stored, keys)
   }
 }

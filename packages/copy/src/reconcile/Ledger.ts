@@ -32,8 +32,13 @@ export interface LedgerRecord {
 /** The day on which a record is due whose day cannot be read. It is before every other day, so it is never expected. */
 export const unreadDay = -1_000_000_000
 
-/** What an entry of a reconciliation is. "There" is the statement, and "here" the copy. */
-export type EntryClass = "matched" | "expected" | "missing there" | "missing here" | "different"
+/** What an entry of a reconciliation is. "There" is the statement, and "here" the copy. The most important come first. */
+export const entryClasses = ["different", "missing there", "missing here", "expected", "matched"] as const
+
+export type EntryClass = typeof entryClasses[number]
+
+/** The table of the entries of a class. */
+export const entriesIn = (found: EntryClass): string => `entries_${found.replace(" ", "_")}`
 
 /** Lines and records that belong together, or one of them alone. */
 export interface LedgerEntry {
@@ -64,10 +69,13 @@ const schema = `
   CREATE TABLE sorted_records (at INTEGER PRIMARY KEY, id TEXT, key TEXT, day INTEGER, due INTEGER, amount);
   CREATE TABLE left_lines (line INTEGER);
   CREATE TABLE left_units (unit INTEGER);
-  CREATE TABLE entries (
-    entry INTEGER PRIMARY KEY, class TEXT, why TEXT, line INTEGER, unit INTEGER, lines INTEGER, records INTEGER,
-    there, fee, here
-  );
+  ${
+  entryClasses.map((found) =>
+    `CREATE TABLE ${entriesIn(found)} (
+      entry INTEGER PRIMARY KEY, why TEXT, line INTEGER, unit INTEGER, lines INTEGER, records INTEGER, there, fee, here
+    );`
+  ).join("")
+}
   CREATE TABLE entry_lines (entry INTEGER, place INTEGER, line INTEGER, PRIMARY KEY (entry, place)) WITHOUT ROWID;
   CREATE TABLE entry_units (entry INTEGER, place INTEGER, unit INTEGER, PRIMARY KEY (entry, place)) WITHOUT ROWID;
   BEGIN;`
@@ -120,28 +128,32 @@ export class Ledger {
     this.run("DELETE FROM records")
   }
 
-  /**
-   * Adds an entry of lines and units. Those of an entry with one of each are in its own row, so that most entries need
-   * no other.
-   */
+  /** Adds an entry of lines and units. One with at most one of each, as most are, has the amounts of these two. */
   addEntry(entry: LedgerEntry): void {
-    const { lines, records, units } = entry
+    const { lines, records, units, why } = entry
     const number = ++this.#entries
-    const isSingle = lines.length <= 1 && units.length <= 1
+    if (lines.length <= 1 && units.length <= 1) {
+      this.run(
+        `INSERT INTO ${entriesIn(entry.class)} (entry, why, line, unit) VALUES (?, ?, ?, ?)`,
+        number,
+        why,
+        lines[0] ?? null,
+        units[0] ?? null
+      )
+      return
+    }
     this.run(
-      "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+      `INSERT INTO ${
+        entriesIn(entry.class)
+      } (entry, why, lines, records, there, fee, here) VALUES (?, ?, ?, ?, ?, ?, ?)`,
       number,
-      entry.class,
-      entry.why,
-      isSingle ? lines[0] ?? null : null,
-      isSingle ? units[0] ?? null : null,
+      why,
       lines.length,
       records,
       stored(entry.there),
       stored(entry.fee),
       stored(entry.here)
     )
-    if (isSingle) return
     for (const [place, line] of lines.entries()) {
       this.run("INSERT INTO entry_lines VALUES (?, ?, ?)", number, place, line)
     }

@@ -20,7 +20,7 @@ import type { Cell } from "../text/Cell.ts"
 import { nearest } from "../text/Nearest.ts"
 import { recordDay } from "./Dates.ts"
 import { entriesOf, type Entry, type EntryRow, rowsOfEntries } from "./Entries.ts"
-import { type EntryClass, keyText, Ledger, ledgerError, unreadDay } from "./Ledger.ts"
+import { entriesIn, type EntryClass, keyText, Ledger, ledgerError, unreadDay } from "./Ledger.ts"
 import { match, type MatchRules, type Totals } from "./Match.ts"
 import { type ComparedField, readStatement, type StatementNotation, type StatementShape } from "./ReadStatement.ts"
 import { StatementError } from "./StatementError.ts"
@@ -361,8 +361,9 @@ const amountOf = (cell: Cell | undefined, raw: Cell | undefined, { path: [field]
 const countDueBefore = (ledger: Ledger, firstDay: number, isGrouped: boolean): number =>
   Number(
     ledger.get(
-      `SELECT sum(e.records) FROM entries e JOIN ${isGrouped ? "sums u ON u.unit" : "sorted_records u ON u.at"} = e.unit
-      WHERE e.class = 'missing there' AND u.due < ? AND u.due > ?`,
+      `SELECT ${isGrouped ? "sum(u.records)" : "count(*)"} FROM ${entriesIn("missing there")} e
+      JOIN ${isGrouped ? "sums u ON u.unit" : "sorted_records u ON u.at"} = e.unit
+      WHERE u.due < ? AND u.due > ?`,
       firstDay,
       unreadDay
     )[0] ?? 0
