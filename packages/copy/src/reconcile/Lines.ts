@@ -71,7 +71,7 @@ export class Lines {
     const isPending = amount === "ambiguous" || fee === "ambiguous" || day === "ambiguous"
     this.#ledger.addLine({ line, key, ...isPending ? noValues : valuesOf(amount, fee, day) })
     if (isPending) {
-      this.#ledger.run("INSERT INTO pending VALUES (?, ?, ?, ?)", line, raw.amount, raw.fee ?? null, raw.day ?? null)
+      this.#ledger.insert("pending", line, raw.amount, raw.fee ?? null, raw.day ?? null)
     }
   }
 

@@ -70,16 +70,7 @@ function* makeSums(ledger: Ledger, { day }: MatchRules): Generator<void> {
     const [key, of] = [group.key, group.day] as readonly [string | null, bigint | null] // from the columns
     // If a record has no amount, the sum is not known, but the amounts of the others still count.
     const known = stored(sum)
-    ledger.run(
-      "INSERT INTO sums VALUES (?, ?, ?, ?, ?, ?, ?)",
-      unit,
-      key,
-      of,
-      hasAll ? known : null,
-      due,
-      records,
-      known
-    )
+    ledger.insert("sums", unit, key, of, hasAll ? known : null, due, records, known)
   }
   for (
     const [record, key, on, value, dueOn] of ledger.rows(
@@ -94,7 +85,7 @@ function* makeSums(ledger: Ledger, { day }: MatchRules): Generator<void> {
     }
     if (group === undefined) continue
     const amount = amountIn(value)
-    ledger.run("INSERT INTO sum_records VALUES (?, ?, ?)", group.unit, group.records++, Number(record))
+    ledger.insert("sum_records", group.unit, group.records++, Number(record))
     group.sum += amount ?? 0n
     group.hasAll &&= amount !== null
     group.due = laterDue(group.due, numberIn(dueOn))
@@ -253,8 +244,8 @@ class Matcher {
   #leave(lines: Side, units: Side): void {
     const { day, hasKey } = this.#rules
     if (day === "group") {
-      for (const { at } of lines) this.#ledger.run("INSERT INTO left_lines VALUES (?)", at)
-      for (const { at } of units) this.#ledger.run("INSERT INTO left_units VALUES (?)", at)
+      for (const { at } of lines) this.#ledger.insert("left_lines", at)
+      for (const { at } of units) this.#ledger.insert("left_units", at)
     } else if (hasKey) {
       for (const line of lines) this.#leftLines.push(line)
       for (const unit of units) this.#leftUnits.push(unit)

@@ -5,7 +5,7 @@
  * not count. The copy is only read.
  */
 import { Lists, membersOf } from "@payments/core"
-import { Effect, Option, type Redacted, type Scope, Stream } from "effect"
+import { Effect, Fiber, Option, type Redacted, type Scope, Stream } from "effect"
 import { columnOfPath, type FieldCondition, sqlCondition } from "../ask/Conditions.ts"
 import { queryOpened } from "../ask/Query.ts"
 import { operations, reader, type StoredDestination } from "../destination/Destination.ts"
@@ -71,6 +71,8 @@ export const reconcile = Effect.fnUntraced(function*(
     attempt(() => new Ledger()),
     (opened) => Effect.sync(() => opened.close())
   )
+  // The query process reads the copy while this one reads the statement. An error of the statement comes first.
+  const records = yield* Effect.forkChild(readRecords(ledger, options, fields))
   const statement = yield* readStatement(ledger, {
     ...options,
     keys: fields.keys.map(comparedField),
@@ -85,7 +87,7 @@ export const reconcile = Effect.fnUntraced(function*(
     isGrouped: options.group !== undefined,
     toKey
   })
-  yield* readRecords(ledger, options, fields)
+  yield* Fiber.join(records)
   const lastDay = options.through ?? statement.lastDay
   const rules: MatchRules = {
     isGrouped: options.group !== undefined,
