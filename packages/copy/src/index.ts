@@ -160,7 +160,7 @@ export { suggestion, type UnknownName, unknownName } from "./statement/Suggestio
 export { type Table, type TableColumn, tables } from "./statement/Tables.ts"
 export * as Stdout from "./stdout/Stdout.ts"
 export { systemCodeOf } from "./stdout/Stdout.ts"
-export { ageOf, freshnessOf, heldBackText, isFresh, overviewOf } from "./store/Freshness.ts"
+export { ageOf, freshnessOf, heldBackText, isFresh, overviewOf, skippedText } from "./store/Freshness.ts"
 export {
   ageSince,
   finalStatesText,

@@ -16,6 +16,7 @@ import {
   openRecordsOf,
   printable,
   type Reader,
+  skippedText,
   undatedIn
 } from "@payments/copy"
 import { Lists } from "@payments/core"
@@ -354,8 +355,10 @@ const notesOf = (status: ListStatus): ReadonlyArray<string> => {
 }
 
 const heldBackNotes = ({ completeScan, label }: ListStatus): ReadonlyArray<string> => {
-  const text = heldBackText(completeScan?.certificate)
-  return text === undefined ? [] : [`${label}: ${text}`]
+  const certificate = completeScan?.certificate
+  return [heldBackText(certificate), skippedText(certificate)].flatMap((text) =>
+    text === undefined ? [] : [`${label}: ${text}`]
+  )
 }
 
 /** Returns why the list is not fresh. */

@@ -1,5 +1,5 @@
 /** What the state of a list or a source means for a person: how bad it is, in one word and in sentences. */
-import { heldBackText, undatedIn } from "@payments/copy"
+import { heldBackText, skippedText, undatedIn } from "@payments/copy"
 import { allOf, counted, durationWords, grouped } from "@payments/program"
 import { type Html, html } from "@payments/program/html"
 import { isWithoutRunner, type ListSnapshot, type Snapshot, type SourceSnapshot } from "../state/StatusSnapshot.ts"
@@ -96,7 +96,9 @@ export const listFindings = (list: ListSnapshot, at: string, source?: string): R
   }
   // A run that waits for the reason that ended the run before is one problem.
   const heldBack = heldBackText(list.completeScan?.certificate)
-  if (heldBack !== undefined) add("warn", html`${heldBack[0]?.toUpperCase() ?? ""}${heldBack.slice(1)}.`)
+  if (heldBack !== undefined) add("warn", html`${sentence(heldBack)}`)
+  const skipped = skippedText(list.completeScan?.certificate)
+  if (skipped !== undefined) add("warn", html`${sentence(skipped)}`)
   if (
     list.failure !== null && list.failure.message !== waiting?.message && (heldBack === undefined || hasFailed(list))
   ) {
@@ -104,7 +106,7 @@ export const listFindings = (list: ListSnapshot, at: string, source?: string): R
     const what = `The last ${kindTitle[kind].toLowerCase()} ${hasFailed(list) ? "failed" : "held rows back"}`
     add(tone === "bad" ? "bad" : "warn", html`${what}: ${saidOf(list, message)} ${since(list.failure.since, at)}`)
   }
-  for (const sentence of openFindings(list, source)) add("warn", sentence)
+  for (const finding of openFindings(list, source)) add("warn", finding)
   if (list.headProblem !== null) add("warn", html`Head passes are stopped: ${saidOf(list, list.headProblem)}`)
   for (const line of list.drift) add("warn", html`The behaviour of the service has changed: ${said(line)}`)
   if (list.quarantined > 0) {
@@ -152,6 +154,9 @@ const openFindings = (
     ...withoutDate
   ]
 }
+
+/** Makes a sentence of a text. */
+const sentence = (text: string): string => `${text[0]?.toUpperCase() ?? ""}${text.slice(1)}.`
 
 /** Whether the last full scan ended, but has marked no row missing because too many would be. */
 export const hasHeldBack = ({ completeScan, failure }: ListSnapshot): boolean =>

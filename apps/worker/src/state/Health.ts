@@ -48,10 +48,9 @@ const whyStale = (source: SourceSnapshot, list: ListSnapshot): string => {
 const heldBackLists = ({ sources }: Snapshot) =>
   sources.flatMap((source) =>
     source.lists.flatMap(({ completeScan, list }) => {
+      const { heldBack = 0, unchecked = 0 } = completeScan?.certificate ?? {}
       const why = heldBackText(completeScan?.certificate)
-      return why === undefined
-        ? []
-        : [{ source: source.name, list, rows: completeScan?.certificate?.heldBack ?? 0, why }]
+      return why === undefined ? [] : [{ source: source.name, list, rows: heldBack + unchecked, why }]
     })
   )
 

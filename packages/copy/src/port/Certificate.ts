@@ -33,6 +33,10 @@ export const Certificate = Schema.Struct({
   heldBack: Schema.optionalKey(Schema.Int),
   /** Why they are too many, if not by their share of the list: looking for them would take too many requests. */
   heldBackBy: Schema.optionalKey(Schema.Literal("requests")),
+  /** Rows that could not be looked for, so they have no missing mark. Absent if there are none. */
+  unchecked: Schema.optionalKey(Schema.Int),
+  /** Records that the list did not return, but a filter did. They count as records. Absent if there are none. */
+  skipped: Schema.optionalKey(Schema.Int),
   /** The name of the rule for personal data. Without one, every field is kept. The digest is that of the texts after the rule. */
   rule: Schema.optionalKey(Schema.String)
 }).pipe(withOldKey)

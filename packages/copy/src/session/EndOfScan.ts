@@ -68,7 +68,9 @@ export const concludeScan = Effect.fnUntraced(function*(
   const certificate = Certificate.toJson(certificateWith({
     ...ScanTotals.certify({ scan, startedAt }, totals, seen.size, now),
     ...heldBack === 0 ? {} : { heldBack },
-    ...heldBackBy === "requests" ? { heldBackBy } : {}
+    ...heldBackBy === "requests" ? { heldBackBy } : {},
+    ...rechecks === undefined || rechecks.unchecked === 0 ? {} : { unchecked: rechecks.unchecked },
+    ...rechecks === undefined || rechecks.skipped === 0 ? {} : { skipped: rechecks.skipped }
   }, bindingOf(request).rule))
   const previous = part === "" ? whole?.scan : undefined
   const certified = { rows: seen, withoutId, quarantined }

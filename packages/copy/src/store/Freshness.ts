@@ -79,16 +79,31 @@ export const isFresh = (
   return age !== undefined && Duration.isLessThanOrEqualTo(age, maxAge)
 }
 
-/** Says what the last complete full scan did not return, if it held rows back. Returns undefined if it held none back. */
+/** Says which rows the last complete full scan did not return and did not mark missing. Returns undefined without any. */
 export const heldBackText = (certificate: Certificate.Certificate | null | undefined): string | undefined => {
-  const { distinct = 0, heldBack = 0, heldBackBy } = certificate ?? {}
+  const { distinct = 0, heldBack = 0, heldBackBy, unchecked = 0 } = certificate ?? {}
+  if (heldBack === 0 && unchecked === 0) return undefined
   const why = heldBackBy === "requests" ? "too many to look for in one scan" : "too many at once"
-  return heldBack === 0
-    ? undefined
-    : `the last full scan returned ${distinct.toLocaleString("en-US")} of ${
-      (distinct + heldBack).toLocaleString("en-US")
-    } rows; the others were held back: they have no missing mark, because they are ${why}`
+  const reasons = [
+    ...heldBack === 0 ? [] : [unchecked === 0 ? `they are ${why}` : `${numberText(heldBack)} are ${why}`],
+    ...unchecked === 0 ? [] : [`${heldBack === 0 ? "they" : numberText(unchecked)} could not be looked for`]
+  ]
+  return `the last full scan returned ${numberText(distinct)} of ${
+    numberText(distinct + heldBack + unchecked)
+  } rows; the others were held back: they have no missing mark, because ${reasons.join(", and ")}`
 }
+
+/** Says how many records the last complete full scan found only by looking for them. Returns undefined without any. */
+export const skippedText = (certificate: Certificate.Certificate | null | undefined): string | undefined => {
+  const { skipped = 0 } = certificate ?? {}
+  return skipped === 0
+    ? undefined
+    : `the list did not return ${numberText(skipped)} ${
+      skipped === 1 ? "record" : "records"
+    } in the last full scan that a filter found: not missing`
+}
+
+const numberText = (value: number): string => value.toLocaleString("en-US")
 
 const overviewDays = 30
 

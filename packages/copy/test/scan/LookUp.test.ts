@@ -11,10 +11,12 @@ import { verify } from "../../src/ask/Verify.ts"
 import * as Destination from "../../src/destination/Destination.ts"
 import { defaultFormat } from "../../src/files/FileSink.ts"
 import { erase } from "../../src/personal/Erase.ts"
+import * as Certificate from "../../src/port/Certificate.ts"
 import { keepAll, type PersonalRule } from "../../src/rule/Rule.ts"
 import { openScanner, scan } from "../../src/scan/Scan.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
 import { openMaintenance, openReader } from "../../src/sqlite/SqliteStore.ts"
+import { heldBackText, skippedText } from "../../src/store/Freshness.ts"
 import { type Backend, invoice, invoices, opened, suite } from "./LookUpTest.ts"
 import { prove, SkippingService } from "./SkippingService.ts"
 
@@ -80,6 +82,13 @@ describe("a hostile answer of a filter", () => {
     }).pipe(Effect.scoped))
 })
 
+/** What status says of the rows that the last full scan did not return. */
+const said = (folder: string) => {
+  const [row] = rowsOf(fileIn(folder), "SELECT certificate FROM scans WHERE certificate IS NOT NULL ORDER BY scan DESC")
+  const certificate = Certificate.ofScan({ certificate: String(row?.["certificate"]) })
+  return [heldBackText(certificate), skippedText(certificate)]
+}
+
 describe("a scan that looks for rows", () => {
   it.live("uses the filters that still work, and does not send those again that do not", () =>
     Effect.gen(function*() {
@@ -129,11 +138,19 @@ describe("a scan that looks for rows", () => {
       yield* run()
       service.answer = () => []
       assert.deepInclude(yield* run(), { missing: 0, skipped: 0, unchecked: 2 })
+      assert.deepStrictEqual(said(folder), [
+        "the last full scan returned 38 of 40 rows; the others were held back: they have no missing mark, because they could not be looked for",
+        undefined
+      ])
       // One look-up and one control of each filter.
       assert.lengthOf(service.requests, 4)
       // The other filter decides alone.
       service.answer = ({ reference }) => reference === undefined ? undefined : []
       assert.deepInclude(yield* run(), { missing: 1, skipped: 1, unchecked: 0, repeats: 0 })
+      assert.deepStrictEqual(said(folder), [
+        undefined,
+        "the list did not return 1 record in the last full scan that a filter found: not missing"
+      ])
       assert.lengthOf(service.requests, 9)
       yield* matches(folder)
     }).pipe(Effect.scoped))

@@ -54,6 +54,8 @@ export const completeScan = Schema.Struct({
     digest: text,
     heldBack: optional(integer),
     heldBackBy: optional(text),
+    unchecked: optional(integer),
+    skipped: optional(integer),
     rule: optional(text)
   })))
 })
