@@ -174,8 +174,10 @@ const storableText = (text: string): string => {
     (replaced, pattern) => `regexp_replace(${replaced}, '${pattern}', '\\\\ufffd', 'g')`,
     escapes
   )
-  const isPlain = ["\\u0000", "\\ud", "\\uD"].map((part) => `strpos(${text}::text, '${part}') = 0`).join(" AND ")
-  return `CASE WHEN ${isPlain} THEN ${text} ELSE ${stored}::json END`
+  const lacks = (part: string): string => `strpos(${text}::text, '${part}') = 0`
+  // Most texts have no escape at all, which takes one search instead of three.
+  return `CASE WHEN ${lacks("\\u")} THEN ${text}
+    WHEN ${["\\u0000", "\\ud", "\\uD"].map(lacks).join(" AND ")} THEN ${text} ELSE ${stored}::json END`
 }
 
 /** The greatest integer that a column has, as `cellsOf` of `plan/Columns.ts` computes it. */
@@ -190,11 +192,11 @@ const valueIn = ({ kind, path: [member, inner] }: Column): Statement => {
     case "boolean":
       return raw(`CASE WHEN json_typeof(${value}) = 'boolean' THEN (${value})::text::boolean END`)
     case "integer": {
-      // Most amounts are short. The others are computed exactly. A text of a number may have any length and exponent.
+      // Most amounts are short numbers: no other JSON has such a text. A text of a number may have any length and exponent.
       const number = `(${value})::text`
       return raw(
-        `CASE WHEN json_typeof(${value}) <> 'number' THEN NULL
-          WHEN ${number} ~ '^-?[0-9]{1,15}$' THEN ${number}::bigint
+        `CASE WHEN ${number} ~ '^-?[0-9]{1,15}$' THEN ${number}::bigint
+          WHEN json_typeof(${value}) <> 'number' THEN NULL
           WHEN ${number} ~ '^-?0(\\.0*)?[eE]' THEN 0
           WHEN ${number} ~ '^-?[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$' AND length(${number}) < 1000
             AND ${number}::numeric = trunc(${number}::numeric) AND abs(${number}::numeric) <= ${greatest}
