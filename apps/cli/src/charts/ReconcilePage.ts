@@ -2,7 +2,7 @@
 import { type EntryClass, printable, type Reconciled } from "@payments/copy"
 import type { Lists } from "@payments/core"
 import { Effect, Stream } from "effect"
-import { entryColumns, hasFees, shapeText, totalColumns, totalRows } from "../output/ReconcileOutput.ts"
+import { entryColumns, shapeText, totalColumns, totalRows } from "../output/ReconcileOutput.ts"
 import { logWrapped } from "../output/Wrapped.ts"
 import { createdAt, writeFile } from "./ChartOutput.ts"
 import { pageText } from "./HtmlPage.ts"
@@ -24,8 +24,8 @@ export const writePage = Effect.fnUntraced(function*(
   const read = yield* Stream.runCollect(
     Stream.take(Stream.flattenIterable(reconciled.entries(classes)), mostEntries + 1)
   )
-  const columns = entryColumns(reconciled, { hasFees: hasFees(reconciled), wide: true })
-  const summary = totalColumns(hasFees(reconciled))
+  const columns = entryColumns(reconciled, true)
+  const summary = totalColumns(reconciled.hasFees)
   const text = pageText({
     title: `Reconciliation of ${list.title}`,
     description: shapeText(file, reconciled.statement),

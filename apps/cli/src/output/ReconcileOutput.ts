@@ -43,7 +43,7 @@ export const totalRows = ({ totals }: Pick<Reconciled, "totals">): ReadonlyArray
   return [...rows, total]
 }
 
-/** Fees have a column only if a line has one. */
+/** Fees have a column only if the statement has one. */
 export const totalColumns = (hasFees: boolean): ReadonlyArray<Column<TotalRow>> => [
   { name: "class", of: (row) => row.class },
   { name: "lines", kind: "integer", of: ({ lines }) => numberCell(lines) },
@@ -86,8 +86,8 @@ const linesText = ({ firstLines, lines }: Entry): string =>
 
 /** The columns of an entry, for people. */
 export const entryColumns = (
-  { day, keys }: Pick<Reconciled, "day" | "keys">,
-  { hasFees, wide }: { readonly hasFees: boolean; readonly wide: boolean }
+  { day, hasFees, keys }: Pick<Reconciled, "day" | "hasFees" | "keys">,
+  wide: boolean
 ): ReadonlyArray<Column<Entry>> => [
   { name: "class", of: (row) => row.class },
   { name: "line", of: linesText },
@@ -189,8 +189,6 @@ export const totalsText = ({ totals }: Pick<Reconciled, "totals">): string => {
   return `${entryClasses.toReversed().map((name) => `${grouped(numberOf(name))} ${name}`).join(", ")}.`
 }
 
-export const hasFees = ({ totals }: Reconciled): boolean => Object.values(totals).some(({ fee }) => fee !== 0n)
-
 /**
  * Writes the totals, and below them the entries; or for programs and for workbooks a row for each line and record. `look` is that of
  * stdout.
@@ -226,17 +224,17 @@ export const askedOf = (
   ...totalRows(reconciled).map((row) =>
     [
       `class ${row.class}`,
-      totalColumns(hasFees(reconciled)).slice(1).map(({ name, of }) => `${name} ${tableCell(of(row))}`).join(", ")
+      totalColumns(reconciled.hasFees).slice(1).map(({ name, of }) => `${name} ${tableCell(of(row))}`).join(", ")
     ] as const
   )
 ]
 
 const printTables = Effect.fnUntraced(
   function*(reconciled: Reconciled, classes: ReadonlyArray<EntryClass>, width: number) {
-    yield* printRows(totalColumns(hasFees(reconciled)), Stream.make(totalRows(reconciled)), "table", { empty: "" })
+    yield* printRows(totalColumns(reconciled.hasFees), Stream.make(totalRows(reconciled)), "table", { empty: "" })
     if (classes.every((name) => reconciled.totals[name].entries === 0)) return
     yield* printOrEnd("\n")
-    const columns = entryColumns(reconciled, { hasFees: hasFees(reconciled), wide: width >= 110 })
+    const columns = entryColumns(reconciled, width >= 110)
     yield* printRows(columns, reconciled.entries(classes), "table", { empty: "" })
   }
 )

@@ -30,9 +30,15 @@ const columnAt: ReadonlyMap<string, CamtColumn> = new Map(
     .flatMap(([name, paths]) => paths.map((path) => [path, name] as const))
 )
 
+interface Value {
+  readonly text: string
+  /** Of an amount. */
+  readonly currency: string | undefined
+}
+
 /** An entry or a transaction, as far as it is read. */
 interface Part {
-  readonly values: Map<CamtColumn, string>
+  readonly values: Map<CamtColumn, Value>
   isDebit: boolean | undefined
 }
 
@@ -76,6 +82,8 @@ class CamtReader {
   readonly #parser = sax.parser(true, parserOptions)
   readonly #path: Array<string> = []
   #text = ""
+  /** The currency that the current element names. */
+  #named: string | undefined
   #sinceEvent = 0
   #entry: Part | undefined
   #transaction: Part | undefined
@@ -161,6 +169,7 @@ class CamtReader {
     this.#sinceEvent = 0
     if (this.#isValue) throw this.#problem("an element stands within a value")
     this.#text = ""
+    this.#named = currency
     this.#path.push(local)
     if (this.#path.length > limits.depth) throw this.#problem(`elements are more than ${limits.depth} deep`)
     if (this.#path.length === 2) this.#checkMessage(local, uri)
@@ -170,9 +179,6 @@ class CamtReader {
     else if (path === statusPath) this.#status ??= ""
     else if (path === detailsPath) [this.#before, this.#declared] = [this.#transactions, 0]
     else if (path === transactionPath) this.#transaction = { values: new Map(), isDebit: undefined }
-    else if ((local === "Amt" || local === "TtlChrgsAndTaxAmt") && this.#columnHere() !== undefined) {
-      this.#checkCurrency(currency)
-    }
   }
 
   #checkMessage(local: string, uri: string): void {
@@ -186,8 +192,8 @@ class CamtReader {
     )
   }
 
-  /** Amounts of several currencies must not be added. */
-  #checkCurrency(currency: string | undefined): void {
+  /** Amounts of several currencies must not be added. Others, such as what a card was charged abroad, are not used. */
+  #checkCurrency({ currency }: Pick<Value, "currency">): void {
     if (currency === undefined || currency === this.#currency) return
     if (this.#currency !== undefined) {
       throw this.#problem("the currency is another one than before. Reconcile one currency at a time")
@@ -258,8 +264,8 @@ class CamtReader {
     if (column === undefined) return
     const earlier = values.get(column)
     // Remittance information may have several lines. Of all other values, the first one counts.
-    if (earlier === undefined) values.set(column, text)
-    else if (column === "remittance") values.set(column, `${earlier} ${text}`)
+    if (earlier === undefined) values.set(column, { text, currency: this.#named })
+    else if (column === "remittance") values.set(column, { ...earlier, text: `${earlier.text} ${text}` })
   }
 
   #endTransaction(): void {
@@ -320,26 +326,29 @@ class CamtReader {
   }
 
   /** Returns the amount in units of 10 to the power of -20, which is exact for every amount of ISO 20022. */
-  #exact(amount: string, isDebit: boolean | undefined): bigint {
-    const [, whole = "", fraction = ""] = /^(\d{1,30})(?:\.(\d{0,20}))?$/.exec(amount) ?? []
+  #exact(amount: Value, isDebit: boolean | undefined): bigint {
+    this.#checkCurrency(amount)
+    const [, whole = "", fraction = ""] = /^(\d{1,30})(?:\.(\d{0,20}))?$/.exec(amount.text) ?? []
     if (whole === "") throw this.#problem("the amount is no number of ISO 20022, such as 12.34")
     const size = BigInt(whole + fraction.padEnd(20, "0"))
     return isDebit === true ? -size : size
   }
 
-  #addLine(values: ReadonlyMap<CamtColumn, string>, isDebit: boolean | undefined): void {
+  #addLine(values: ReadonlyMap<CamtColumn, Value>, isDebit: boolean | undefined): void {
     if (isDebit === undefined) throw this.#problem("an entry or transaction has neither CRDT nor DBIT (CdtDbtInd)")
     const { day, fee, keys, lines } = this.#options
-    const amount = values.get("amount") ?? ""
+    const amount = values.get("amount") ?? { text: "", currency: undefined }
+    const deducted = fee === undefined ? undefined : values.get(fee)
     this.#exact(amount, isDebit)
+    if (deducted !== undefined) this.#checkCurrency(deducted)
     this.#line++
     try {
       lines.add({
         line: this.#line,
-        keys: keys.map((key) => values.get(key) ?? ""),
-        amount: `${isDebit ? "-" : ""}${amount}`,
-        fee: fee === undefined ? undefined : values.get(fee),
-        day: day === undefined ? undefined : values.get(day) ?? ""
+        keys: keys.map((key) => values.get(key)?.text ?? ""),
+        amount: `${isDebit ? "-" : ""}${amount.text}`,
+        fee: deducted?.text,
+        day: day === undefined ? undefined : values.get(day)?.text ?? ""
       })
     } catch (error) {
       // The number of an entry is no line of the file.

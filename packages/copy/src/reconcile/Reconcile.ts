@@ -52,6 +52,8 @@ export interface Reconciled {
   /** The field with the date on which the statement should have a record. */
   readonly day: string | undefined
   readonly isDayCompared: boolean
+  /** Whether the statement has a column of fees. */
+  readonly hasFees: boolean
   readonly lastDay: number | undefined
   /** The records that are missing there and were due before the statement's first day. */
   readonly dueBefore: number
@@ -110,6 +112,7 @@ export const reconcile = Effect.fnUntraced(function*(
     keys: fields.keys.map(nameOf),
     day: fields.day === undefined ? undefined : nameOf(fields.day),
     isDayCompared: fields.isDayCompared,
+    hasFees: options.map["fee"] !== undefined,
     lastDay,
     dueBefore,
     rows: (classes) => chunked(() => rowsOfEntries(ledger, classes, shown)),

@@ -110,6 +110,21 @@ describe("a statement in camt.053", () => {
       assert.strictEqual(result.totals.matched.records, 4)
     }))
 
+  it.live("has the amounts of the account, also where a transaction or a charge names another currency", () =>
+    Effect.gen(function*() {
+      const text = statement([
+        { amount: "0.07", charges: "0.02", day: "2024-05-02", transactions: [["R-3", "0.07"]] },
+        { amount: "9", currency: "USD", day: "2024-05-02", status: "PDNG" }
+      ])
+      const foreign = text.replace(`<Amt Ccy="EUR">0.07</Amt>\n    <RmtInf>`, `<Amt Ccy="USD">0.08</Amt>\n    <RmtInf>`)
+        .replace(`TtlChrgsAndTaxAmt Ccy="EUR"`, `TtlChrgsAndTaxAmt Ccy="USD"`)
+      assert.notStrictEqual(foreign, text)
+      const options = { on: ["reference", "amount"] }
+      assert.include(classesOf(yield* compared(foreign, options)), "1 inv_3 matched")
+      const fee = { map: { fee: { column: "charges", isNegated: false } } }
+      assert.match(yield* problemOf(foreign, { ...options, ...fee }), /currency is another one/)
+    }))
+
   it.live("has a line for each entry if lines are sums of groups, minus charges", () =>
     Effect.gen(function*() {
       const result = yield* compared(
