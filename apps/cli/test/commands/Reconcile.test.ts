@@ -1,10 +1,11 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { Chromium, show } from "@payments/testkit/programs/Browser"
-import { temporaryFolder } from "@payments/testkit/programs/RunProgram"
+import { payments, temporaryFolder } from "@payments/testkit/programs/RunProgram"
+import { smallFileSystem } from "@payments/testkit/SmallFileSystem"
 import { parse } from "csv-parse/sync"
 import { Effect } from "effect"
-import { readFileSync, statSync, writeFileSync } from "node:fs"
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
@@ -206,6 +207,32 @@ layer(Chromium.layer, { excludeTestServices: true })("payments reconcile", (it) 
       assert.match(wrong.err, /:2: statements\.bank\.unit must be cents, units, mills/)
       assert.match(wrong.err, /:3: statements\.bank\.seperator is not a setting\. The nearest one is separator/)
     }))
+
+  it.effect("says that the disk is full, prints no row and leaves no file", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const small = yield* smallFileSystem(4096)
+      if (small === undefined) return
+      // More than the memory of the comparison.
+      const rows = Array.from({ length: 2000 }, (_, index) => ({
+        id: `i${index}`,
+        reference: `${index}${"r".repeat(20_000)}`,
+        amount: index
+      }))
+      const from = `sqlite:${join(folder, "payments.db")}`
+      const file = join(folder, "bank.csv")
+      writeFileSync(
+        file,
+        ["reference,amount", ...rows.map(({ amount, reference }) => `${reference},${amount}`)].join("\n")
+      )
+      const api = layerTest({ invoices: rows.map((row) => JSON.stringify(row)) })
+      yield* runInProcess(api, ["export", "invoices", "--to", from])
+      const args = ["reconcile", "--from", from, "--with", file, "--format", "csv"]
+      const { code, stderr, stdout } = yield* payments(args, { env: { TMPDIR: small.folder } })
+      assert.deepStrictEqual([code, stdout], [9, ""])
+      assert.include(stderr, "the folder for temporary files (TMPDIR): there is no space left.")
+      assert.deepStrictEqual(readdirSync(small.folder), [])
+    }), 60_000)
 
   describe("in a browser", () => {
     it.effect("writes a page that shows hostile text as text, loads nothing, and fits screens and paper", () =>
