@@ -116,13 +116,15 @@ const settlementCalendar = (): Question => {
         ? [...largestFirst("payment_amount"), ...nullsLast("payment_day")]
         : nullsLast("payment_day")
       const isSettled = `settled_on <= ${today}`
-      return `WITH dated AS (SELECT payment_date, payment_amount, ${
-        dayNumberOf("substr(payment_date, 1, 10)")
-      } AS paid_on, ${dayNumberOf("substr(settlement_date, 1, 10)")} AS settled_on
-          FROM invoices WHERE ${
-        conditionOf(known, options)
-      } AND (payment_date IS NOT NULL OR settlement_date IS NOT NULL)
-          ${everyRow}),
+      const [paymentDay, settlementDay] = ["substr(payment_date, 1, 10)", "substr(settlement_date, 1, 10)"]
+      const condition = conditionOf(known, options)
+      // The number of a day is computed once, because many invoices have the same days.
+      return `WITH numbers AS MATERIALIZED (SELECT day, ${dayNumberOf("day")} AS number FROM (
+          SELECT ${paymentDay} AS day FROM invoices WHERE ${condition}
+          UNION SELECT ${settlementDay} FROM invoices WHERE ${condition}) AS days),
+        dated AS (SELECT payment_date, payment_amount, p.number AS paid_on, s.number AS settled_on
+          FROM invoices LEFT JOIN numbers AS p ON p.day = ${paymentDay} LEFT JOIN numbers AS s ON s.day = ${settlementDay}
+          WHERE ${condition} AND (payment_date IS NOT NULL OR settlement_date IS NOT NULL) ${everyRow}),
         paid AS MATERIALIZED (SELECT CASE WHEN paid_on IS NOT NULL THEN substr(payment_date, 1, 10) END AS payment_day,
           ${weekdayOf("paid_on")} AS weekday, payment_amount,
           CASE WHEN ${isSettled} THEN payment_amount END AS settled_amount,
