@@ -26,6 +26,7 @@ const exported = {
     unchanged: optional(integer),
     missing: optional(integer),
     heldBack: optional(integer),
+    accepted: optional(integer),
     skipped: optional(integer),
     unchecked: optional(integer),
     reappeared: optional(integer),

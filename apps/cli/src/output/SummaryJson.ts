@@ -44,6 +44,8 @@ const figuresOf = (scans: ReadonlyArray<ScanSummary>, isStored: boolean) => {
     unchanged: total(({ unchanged }) => unchanged),
     missing: total(({ missing }) => missing),
     heldBack: total(({ heldBack }) => heldBack),
+    // 0 if --accept-missing had no effect.
+    ...scans.some(({ accepted }) => accepted !== undefined) ? { accepted: total(({ accepted = 0 }) => accepted) } : {},
     skipped: total(({ skipped }) => skipped),
     unchecked: total(({ unchecked }) => unchecked),
     reappeared: total(({ returned }) => returned),

@@ -458,6 +458,8 @@ describe("payments export", () => {
         yield* exporting(to, of(0))
         const early = yield* exporting(to, of(0), "--accept-missing", "5")
         assert.include(early.out, "invoices: the last full scan held nothing back, so --accept-missing has no effect\n")
+        const asJson = yield* exporting(to, of(0), "--accept-missing", "5", "--format", "json")
+        assert.include(asJson.out, `"heldBack":0,"accepted":0,`)
         const heldBack = yield* exporting(to, of(5), "--patience", "1m")
         const command = `payments export invoices --to ${to} --patience 1m --accept-missing 5`
         assert.deepStrictEqual([heldBack.code, heldBack.err.includes(`if they are really gone, run: ${command}\n`)], [
