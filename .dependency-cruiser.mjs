@@ -26,7 +26,8 @@ export const rooms = {
     "thread",
     "destination",
     "ask",
-    "reconcile"
+    "reconcile",
+    "handoff"
   ],
   "packages/program": [
     "text",
