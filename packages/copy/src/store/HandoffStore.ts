@@ -1,0 +1,104 @@
+/**
+ * How far the hand-off of changes to a consumer is. One sender at a time may change it: a sender that takes it over
+ * increases the epoch, and every later change by an earlier sender is refused. The position is that of the consumer.
+ */
+import type { Effect } from "effect"
+import type { SinkError } from "../port/Sink.ts"
+import type { ConsumerMove, ConsumerMoved } from "./ConsumerMove.ts"
+
+/** The boundary of a batch. It is stored before the first attempt, so that every attempt sends the same changes. */
+export interface HandoffBatch {
+  readonly generation: string
+  /** The position of the consumer when the batch was chosen. */
+  readonly after: number
+  /** The numbers of its first and last change. Between them are only changes of its list, or changes that are not sent. */
+  readonly first: number
+  readonly last: number
+  /** The list's name, as on the command line. */
+  readonly list: string
+  /** The number of its changes. */
+  readonly changes: number
+  /** Which lists and kinds of changes were sent then. With other ones, it would leave changes out. */
+  readonly selection: string
+  /** A random text, from which its id is made together with what is sent. */
+  readonly nonce: string
+  readonly storedAt: string
+  /** When the last complete scan of the list had begun; undefined before the first. */
+  readonly scannedAt: string | undefined
+}
+
+/**
+ * Why nothing is sent. `gone`: the receiver wants no more (410). `gaveUp`: it has not accepted the batch for too long.
+ * `restored`: the destination was restored, so the consumer has to say where it stands. `removed`: changes after
+ * its position were removed. `refused`: the receiver refuses one change, which waits for a decision.
+ */
+export type HandoffReason = "gone" | "gaveUp" | "restored" | "removed" | "refused"
+
+/** What is stored for a consumer. */
+export interface Handoff {
+  readonly consumer: string
+  readonly epoch: number
+  readonly state: "running" | "stopped" | "waiting"
+  /** Undefined while it is running. */
+  readonly reason: HandoffReason | undefined
+  /** The batch in flight. */
+  readonly batch: HandoffBatch | undefined
+  /** The attempts of the batch in flight, the running one included. */
+  readonly attempts: number
+  readonly firstAttemptAt: string | undefined
+  /** Undefined: at once. */
+  readonly nextAttemptAt: string | undefined
+  /** After a refusal: the most changes of a batch, until the refused ones were accepted. */
+  readonly mostChanges: number | undefined
+  /** The last change of the batch that was refused. */
+  readonly suspectThrough: number | undefined
+}
+
+/** A change that is not handed off, because somebody has decided so. */
+export interface HandoffSkip {
+  readonly generation: string
+  readonly seq: number
+  readonly reason: string
+  readonly by: string
+  readonly at: string
+}
+
+/** A change of what is stored. It is one transaction. */
+export interface HandoffChange {
+  readonly consumer: string
+  /** That of a sender. Undefined for a person's decision, which every sender has to respect. */
+  readonly epoch: number | undefined
+  /**
+   * Undefined: nothing is changed. May be called again if the connection is lost. A `batch` without its stored boundary is
+   * stored.
+   */
+  readonly change: (stored: Handoff) => Handoff | undefined
+  /** If the consumer cannot be moved, nothing is changed. */
+  readonly move?: ConsumerMove | undefined
+  readonly skip?: HandoffSkip | undefined
+}
+
+export interface HandoffChanged {
+  /**
+   * What is stored after the call. Undefined if another sender has taken the hand-off over, or there is none: nothing was
+   * changed.
+   */
+  readonly handoff: Handoff | undefined
+  /** What became of the {@link HandoffChange.move}. */
+  readonly moved: ConsumerMoved | undefined
+}
+
+export interface HandoffStore {
+  /** The hand-offs, by consumer. None in a destination of an earlier version. */
+  readonly handoffs: Effect.Effect<ReadonlyArray<Handoff>, SinkError>
+  /** Takes the hand-off of an existing consumer over. Its state stays. */
+  readonly takeOverHandoff: (consumer: string) => Effect.Effect<Handoff, SinkError>
+  readonly changeHandoff: (change: HandoffChange) => Effect.Effect<HandoffChanged, SinkError>
+  /** Returns the stored boundary of the batch after a change: it was sent before, and is sent again in a replay. */
+  readonly handoffBatch: (
+    consumer: string,
+    after: Pick<HandoffBatch, "generation" | "after">
+  ) => Effect.Effect<HandoffBatch | undefined, SinkError>
+  /** In the order of their numbers. */
+  readonly handoffSkips: (consumer: string) => Effect.Effect<ReadonlyArray<HandoffSkip>, SinkError>
+}
