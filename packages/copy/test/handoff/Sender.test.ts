@@ -322,6 +322,26 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
       assert.deepStrictEqual(received.map(({ numbers }) => numbers), [[1, 2, 3, 4]])
     }).pipe(Effect.scoped))
 
+  it.live("begins no further batch after somebody has stopped it, and keeps that one was accepted", () =>
+    Effect.gen(function*() {
+      const { maintenance } = yield* withChanges(destination, 7)
+      const { received, url } = yield* receiver(() => "ok")
+      const post = yield* postTo(url)
+      const stopping: typeof post = (headers, body) =>
+        Effect.tap(post(headers, body), () =>
+          Effect.orDie(maintenance.changeHandoff({
+            consumer,
+            epoch: undefined,
+            change: (stored) => ({ ...stored, state: "stopped", reason: "gone" })
+          })))
+      const done = yield* sending(maintenance, stopping, { limits: small })
+      assert.deepInclude(done, { state: "stopped", batch: undefined })
+      assert.deepInclude((yield* maintenance.consumerStates)[0], { position: 3 })
+      yield* resumeHandoff(maintenance, consumer)
+      yield* sending(maintenance, post, { limits: small })
+      assert.deepStrictEqual(received.map(({ numbers }) => numbers), [[1, 2, 3], [4, 5, 6], [7]])
+    }).pipe(Effect.scoped))
+
   it.live("gives up after its time, and keeps when the next attempt is due over a restart", () =>
     Effect.gen(function*() {
       const { maintenance } = yield* withChanges(destination, 1)
