@@ -485,7 +485,10 @@ const play = (destination: DestinationCase, history: number, figures: Figures) =
       const paused: typeof post = (headers, body) => Effect.delay(post(headers, body), slow ? dice.below(30) : 0)
       const running = sending(maintenance, paused, { limits, keys: keys() })
       return yield* dice.chance(0.5)
-        ? Effect.tap(Effect.timeoutOption(running, dice.below(60)), () => Effect.sync(() => figures.kills++))
+        ? Effect.tap(
+          Effect.timeoutOption(running, dice.below(20)),
+          ({ _tag }) => Effect.sync(() => _tag === "None" ? figures.kills++ : undefined)
+        )
         : running
     })
 
