@@ -60,6 +60,21 @@ const list = Schema.Struct({
   isFresh: flag
 })
 
+const handoff = Schema.Struct({
+  consumer: text,
+  origin: nullable(text),
+  state: Schema.Literals(["inactive", "running", "waiting", "stopped", "removed"]),
+  reason: nullable(text),
+  seq: nullable(integer),
+  position: nullable(integer),
+  lagChanges: nullable(integer),
+  lagSeconds: nullable(Schema.Finite),
+  attempts: integer,
+  nextAttemptAt: nullable(text),
+  answer: nullable(text),
+  problem: nullable(Schema.Struct(problem))
+})
+
 const stale = Schema.Array(Schema.Struct({
   source: text,
   list: text,
@@ -94,7 +109,8 @@ export const outputs = {
         runner: nullable(text),
         isRateShared: nullable(flag),
         problem: nullable(Schema.Struct(problem)),
-        lists: Schema.Array(list)
+        lists: Schema.Array(list),
+        handoffs: Schema.Array(handoff)
       }))
     }
   }),

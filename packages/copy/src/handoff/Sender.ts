@@ -69,6 +69,8 @@ export interface SenderOptions {
   readonly post: Post
   /** Whether to wait for later changes and decisions, until interrupted. */
   readonly isFollowing: boolean
+  /** Ends when something may have changed. Default: a short wait. */
+  readonly untilWoken?: Effect.Effect<void> | undefined
   readonly onAttempt?: ((attempted: Attempted) => Effect.Effect<void>) | undefined
 }
 
@@ -106,7 +108,7 @@ export const handOff = Effect.fn("Handoff.send")(function*(
     switch (step._tag) {
       case "Halt":
         if (!options.isFollowing) return handoff
-        yield* Effect.sleep(pollDecision)
+        yield* options.untilWoken ?? Effect.sleep(pollDecision)
         handoff = yield* change(sender, () => undefined)
         break
       case "Stop":
@@ -127,7 +129,7 @@ export const handOff = Effect.fn("Handoff.send")(function*(
       case "Choose": {
         const next = yield* begin(sender, handoff, position.position, range)
         if (next === undefined && !options.isFollowing) return handoff
-        if (next === undefined) yield* Effect.sleep(pollChanges)
+        if (next === undefined) yield* options.untilWoken ?? Effect.sleep(pollChanges)
         else handoff = next
       }
     }

@@ -1,7 +1,6 @@
 /** The hand-offs of a source: to which consumers its changes are sent, and how. */
-import type { Maintenance } from "@payments/copy"
+import { type Maintenance, type MoveError, moveConsumer } from "@payments/copy"
 import {
-  type Attempted,
   batchLimits,
   handoffPolicy,
   makePost,
@@ -127,12 +126,19 @@ const cachedKeys = (read: SourceHandoff["keys"]): SourceHandoff["keys"] => {
 /** Returns what a sender needs. Its connections close with the scope. */
 export const senderOf = (
   { consumer, limits, lists, policy, shape, target }: SourceHandoff,
-  given: {
-    readonly maintenance: Maintenance
-    readonly isFollowing: boolean
-    /** Those of the hand-off, without their errors: nothing is sent while they cannot be read. */
-    readonly keys: Effect.Effect<Keys>
-    readonly onAttempt?: ((attempted: Attempted) => Effect.Effect<void>) | undefined
-  }
+  /** `keys`: those of the hand-off, without their errors. Nothing is sent while they cannot be read. */
+  given: Pick<SenderOptions, "maintenance" | "isFollowing" | "keys" | "untilWoken" | "onAttempt">
 ): Effect.Effect<SenderOptions, never, Scope.Scope> =>
   Effect.map(makePost(Redacted.value(target)), (post) => ({ consumer, lists, shape, limits, policy, post, ...given }))
+
+/** Creates the consumer of a hand-off, unless there is one. */
+export const createConsumer = Effect.fnUntraced(function*(
+  { consumer, start }: Pick<SourceHandoff, "consumer" | "start">,
+  maintenance: Maintenance
+): Effect.fn.Return<void, MoveError> {
+  const states = yield* maintenance.consumerStates
+  if (states.some(({ name }) => name === consumer)) return
+  const { last, pruned } = yield* maintenance.changeRange
+  const position = start === "now" ? last : pruned
+  yield* moveConsumer(maintenance, { name: consumer, position, when: "create" })
+})
