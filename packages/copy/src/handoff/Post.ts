@@ -18,6 +18,8 @@ export interface Target {
   readonly timeout: Duration.Duration
   /** Whether private and link-local addresses are allowed. */
   readonly allowPrivate: boolean
+  /** An HTTP proxy through which https goes. Undefined: no proxy, whatever the environment says. */
+  readonly proxy?: URL | undefined
 }
 
 /** The specification recommends 15 to 30 seconds ("Request timeouts"). */
