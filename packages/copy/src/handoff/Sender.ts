@@ -64,6 +64,8 @@ export interface SenderOptions {
   readonly post: Post
   /** Whether to wait for later changes and decisions, until interrupted. */
   readonly isFollowing: boolean
+  /** Ends when something may have changed. Default: a short wait. */
+  readonly untilWoken?: Effect.Effect<void> | undefined
   readonly onAttempt?: ((attempted: Attempted) => Effect.Effect<void>) | undefined
 }
 
@@ -102,7 +104,7 @@ export const handOff = Effect.fn("Handoff.send")(function*(
     switch (step._tag) {
       case "Halt":
         if (!options.isFollowing) return handoff
-        yield* Effect.sleep(pollDecision)
+        yield* options.untilWoken ?? Effect.sleep(pollDecision)
         handoff = yield* change(sender, () => undefined)
         break
       case "Stop":
@@ -123,7 +125,7 @@ export const handOff = Effect.fn("Handoff.send")(function*(
       case "Choose": {
         const next = yield* begin(sender, handoff, position.position, range)
         if (next === undefined && !options.isFollowing) return handoff
-        if (next === undefined) yield* changesAfter(sender, range)
+        if (next === undefined) yield* options.untilWoken ?? changesAfter(sender, range)
         else handoff = next
       }
     }
