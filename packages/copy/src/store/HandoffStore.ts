@@ -9,7 +9,7 @@ import type { ConsumerMove, ConsumerMoved } from "./ConsumerMove.ts"
 /** The boundary of a batch. It is stored before the first attempt, so that every attempt sends the same changes. */
 export interface HandoffBatch {
   readonly generation: string
-  /** The position of the consumer when the batch was chosen. */
+  /** The last change before the batch: from there to its first change, nothing is sent. */
   readonly after: number
   /** The numbers of its first and last change. Between them are only changes of its list, or changes that are not sent. */
   readonly first: number
@@ -75,6 +75,10 @@ export interface HandoffChange {
   readonly change: (stored: Handoff) => Handoff | undefined
   /** If the consumer cannot be moved, nothing is changed. */
   readonly move?: ConsumerMove | undefined
+  /** The position that the sender knows. If somebody has moved the consumer back from it, nothing is changed. */
+  readonly from?: number | undefined
+  /** Batches that are sent later. A sender stores their boundaries before the first attempt of each. */
+  readonly boundaries?: ReadonlyArray<HandoffBatch> | undefined
   readonly skip?: HandoffSkip | undefined
 }
 
@@ -84,7 +88,7 @@ export interface HandoffChanged {
    * changed.
    */
   readonly handoff: Handoff | undefined
-  /** What became of the {@link HandoffChange.move}. */
+  /** What became of the {@link HandoffChange.move}. Undefined if nothing was changed. */
   readonly moved: ConsumerMoved | undefined
 }
 
@@ -94,11 +98,11 @@ export interface HandoffStore {
   /** Takes the hand-off of an existing consumer over. Its state stays. */
   readonly takeOverHandoff: (consumer: string) => Effect.Effect<Handoff, SinkError>
   readonly changeHandoff: (change: HandoffChange) => Effect.Effect<HandoffChanged, SinkError>
-  /** Returns the stored boundary of the batch after a change: it was sent before, and is sent again in a replay. */
-  readonly handoffBatch: (
+  /** Returns the first stored boundaries of a selection that begin after a change. They are sent again in a replay. */
+  readonly handoffBatches: (
     consumer: string,
-    after: Pick<HandoffBatch, "generation" | "after">
-  ) => Effect.Effect<HandoffBatch | undefined, SinkError>
+    from: Pick<HandoffBatch, "generation" | "after" | "selection"> & { readonly count: number }
+  ) => Effect.Effect<ReadonlyArray<HandoffBatch>, SinkError>
   /** In the order of their numbers. */
   readonly handoffSkips: (consumer: string) => Effect.Effect<ReadonlyArray<HandoffSkip>, SinkError>
 }

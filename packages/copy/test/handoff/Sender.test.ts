@@ -24,6 +24,7 @@ import { Webhook } from "standardwebhooks"
 import { afterAll, beforeAll } from "vitest"
 import { moveConsumer } from "../../src/ask/Consumers.ts"
 import * as FileSink from "../../src/files/FileSink.ts"
+import { selectionOf } from "../../src/handoff/Body.ts"
 import { resumeHandoff, skipRefused } from "../../src/handoff/Intervention.ts"
 import type { Attempted } from "../../src/handoff/Sender.ts"
 import { erase } from "../../src/personal/Erase.ts"
@@ -384,11 +385,12 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
       yield* maintenance.removeConsumer(consumer)
       assert.deepStrictEqual(yield* maintenance.handoffs, [])
       yield* subscribed(maintenance)
-      const first = {
-        generation: received[0] === undefined ? "" : (yield* maintenance.changeRange).generation ?? "",
-        after: 0
-      }
-      assert.isUndefined(yield* maintenance.handoffBatch(consumer, first))
+      const { generation = "" } = yield* maintenance.changeRange
+      const selection = selectionOf({ source: "north", isThin: false }, Lists.all)
+      assert.deepStrictEqual(
+        yield* maintenance.handoffBatches(consumer, { generation, after: 0, selection, count: 9 }),
+        []
+      )
     }).pipe(Effect.scoped))
 
   it.live("stops if the destination was restored, and goes on once the consumer has said where it stands", () =>

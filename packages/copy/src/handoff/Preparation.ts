@@ -1,0 +1,150 @@
+/**
+ * Reads changes, and divides them into batches that are ready to be sent. A batch whose boundary is stored may have been
+ * sent before, so it stays the same one. Only a batch that was refused is divided again.
+ */
+import { type Lists, Monotonic } from "@payments/core"
+import { DateTime, Effect } from "effect"
+import { randomBytes } from "node:crypto"
+import type { ChangeRange } from "../port/Generations.ts"
+import type { SinkError } from "../port/Sink.ts"
+import type { Handoff, HandoffBatch } from "../store/HandoffStore.ts"
+import type { ChangeRow, Maintenance } from "../store/Store.ts"
+import { type BatchLimits, bodyOf, type BatchStart, chooseBatch, isSent, type Shape } from "./Body.ts"
+
+/** Where the changes are, and which of them are sent. */
+export interface ChangeSource {
+  readonly maintenance: Maintenance
+  readonly consumer: string
+  readonly lists: ReadonlyArray<Lists.AnyList>
+  readonly shape: Shape
+  readonly limits: BatchLimits
+  readonly selection: string
+  readonly scannedAt: ScannedAt
+}
+
+/** A batch with the text to send. */
+export interface ReadyBatch {
+  readonly batch: HandoffBatch
+  /** Undefined if none of its changes is sent any more, because the settings have changed. */
+  readonly body: Uint8Array | undefined
+  /** When its changes were read, in monotonic milliseconds. An erasure that was stored later is not in the text. */
+  readonly readAt: number
+}
+
+export interface Prepared {
+  readonly ready: ReadonlyArray<ReadyBatch>
+  /** Every change up to this number is in one of the batches, or is not sent. */
+  readonly through: number
+}
+
+/** The most changes that are read at a time. */
+const readAtOnce = 1000
+
+/** How many more changes are read than the batches before had. */
+const readMore = 8
+
+/** The most bytes that are ready at a time, unless one batch is larger. */
+const readyBytes = 2_000_000
+
+interface Wanted extends Pick<ChangeRange, "last">, Pick<HandoffBatch, "generation" | "after"> {
+  readonly mostChanges: Handoff["mostChanges"]
+  /** The most batches to prepare, and the changes of the batch before. */
+  readonly count: number
+  readonly previous: number | undefined
+}
+
+/** Prepares the next batches after a number. */
+export const prepare = Effect.fnUntraced(function*(
+  source: ChangeSource,
+  { after, count, generation, last, mostChanges, previous }: Wanted
+): Effect.fn.Return<Prepared, SinkError> {
+  if (after >= last) return { ready: [], through: after }
+  const { consumer, limits, lists, maintenance, selection, shape } = source
+  const changes = Math.min(limits.changes, mostChanges ?? limits.changes)
+  // Batches are often limited by their size, and then more changes would be read in vain.
+  const most = shape.kinds === undefined ? Math.min(readAtOnce, count * (previous ?? changes) + readMore) : readAtOnce
+  const readAt = yield* Monotonic.millis
+  const rows = yield* maintenance.changes(after, most, lists)
+  const stored = yield* maintenance.handoffBatches(consumer, { generation, after, selection, count })
+  const sent = rows.filter((row) => isSent(shape, row))
+  const isWhole = rows.length < most
+  const ready: Array<ReadyBatch> = []
+  let [index, through, bytes] = [0, after, 0]
+  while (index < sent.length && ready.length < count && bytes < readyBytes) {
+    const first = sent[index]
+    if (first === undefined) break
+    const known = stored.find((one) => one.first === first.seq)
+    const isKnown = known !== undefined && known.last <= last && known.changes <= (mostChanges ?? known.changes)
+    // A batch ends before the next stored one, which may have been sent.
+    const end = stored.find((one) => one.first > first.seq)?.first ?? Infinity
+    const next = sent.slice(index, index + changes + 1).filter(({ seq }) => seq < end)
+    const batch = isKnown
+      ? { ...known, after: through }
+      : chooseBatch(shape, next, yield* startOf(source, first, { generation, after: through }), { ...limits, changes })
+    if (batch === undefined) break
+    const isRead = batch.last < (rows.at(-1)?.seq ?? 0) || isWhole
+    // More of its changes may follow.
+    if (!isRead && ready.length > 0) break
+    const ownEnd = sent.findIndex(({ seq }) => seq > batch.last)
+    const own = sent.slice(index, ownEnd < 0 ? sent.length : ownEnd)
+    const one = isRead || !isKnown ? readyOf(source, batch, { rows: own, readAt }) : yield* read(source, batch)
+    ready.push(one)
+    index += own.length
+    through = batch.last
+    bytes += one.body?.length ?? 0
+  }
+  if (index < sent.length) return { ready, through }
+  // All changes up to `last` had been committed before the rows were read.
+  return { ready, through: Math.max(through, rows.at(-1)?.seq ?? 0, isWhole ? last : 0) }
+})
+
+const startOf = Effect.fnUntraced(function*(
+  { scannedAt, selection }: ChangeSource,
+  { list }: ChangeRow,
+  start: Pick<BatchStart, "generation" | "after">
+): Effect.fn.Return<BatchStart, SinkError> {
+  const storedAt = DateTime.formatIso(yield* DateTime.now)
+  const nonce = yield* Effect.sync(() => randomBytes(16).toString("hex"))
+  return { ...start, selection, nonce, storedAt, scannedAt: yield* scannedAt(list) }
+})
+
+const readyOf = (
+  { shape }: ChangeSource,
+  batch: HandoffBatch,
+  { readAt, rows }: { readonly rows: ReadonlyArray<ChangeRow>; readonly readAt: number }
+): ReadyBatch => ({ batch, body: rows.length === 0 ? undefined : bodyOf(shape, batch, rows), readAt })
+
+/** Reads the changes of a stored batch. */
+export const read = Effect.fnUntraced(function*(
+  source: ChangeSource,
+  batch: HandoffBatch
+): Effect.fn.Return<ReadyBatch, SinkError> {
+  const lists = source.lists.filter(({ label }) => label === batch.list)
+  const rows: Array<ChangeRow> = []
+  const readAt = yield* Monotonic.millis
+  for (let after = batch.first - 1; after < batch.last;) {
+    const some = yield* source.maintenance.changes(after, Math.min(batch.last - after, readAtOnce), lists)
+    rows.push(...some.filter((row) => row.seq <= batch.last && isSent(source.shape, row)))
+    after = some.at(-1)?.seq ?? batch.last
+  }
+  return readyOf(source, batch, { rows, readAt })
+})
+
+/** Returns when the last complete scan of a list had begun, by the list's name. */
+export type ScannedAt = (label: string) => Effect.Effect<string | undefined, SinkError>
+
+/** Reads it once a second at most: it takes as long as all other questions for a batch. */
+export const makeScannedAt = (
+  { lists, maintenance }: Pick<ChangeSource, "lists" | "maintenance">
+): ScannedAt => {
+  const known = new Map<string, { readonly readAt: number; readonly scannedAt: string | undefined }>()
+  return Effect.fnUntraced(function*(label) {
+    const readAt = yield* Monotonic.millis
+    const last = known.get(label)
+    if (last !== undefined && readAt - last.readAt < 1000) return last.scannedAt
+    const list = lists.find((one) => one.label === label)
+    const scannedAt = list === undefined ? undefined : (yield* maintenance.state(list)).completeScan?.startedAt
+    known.set(label, { readAt, scannedAt })
+    return scannedAt
+  })
+}
