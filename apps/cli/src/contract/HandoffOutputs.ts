@@ -51,6 +51,65 @@ export const sandboxReceiverSummary = jsonOutput({
   }
 })
 
+const reason = nullable(Schema.Literals(["gone", "gaveUp", "restored", "removed", "refused"]))
+
+export const handoffList = jsonOutput({
+  name: "handoff-list",
+  version: 1,
+  description: "the hand-offs, one row for each; new: it has not begun",
+  commands: ["handoff list"],
+  row: {
+    source: nullable(text),
+    consumer: text,
+    state: Schema.Literals(["new", "running", "stopped", "waiting"]),
+    reason,
+    position: nullable(integer),
+    lag: nullable(integer),
+    lag_seconds: nullable(integer),
+    attempts: integer,
+    next_attempt_at: nullable(text),
+    refused_seq: nullable(integer),
+    skips: integer,
+    epoch: nullable(integer),
+    to: nullable(text)
+  }
+})
+
+export const handoffDecided = jsonOutput({
+  name: "handoff-decided",
+  version: 1,
+  description: "the state of a hand-off after a decision",
+  commands: ["handoff resume", "handoff skip", "handoff replay"],
+  document: {
+    consumer: text,
+    state: Schema.Literals(["running", "stopped", "waiting"]),
+    reason,
+    position: integer
+  }
+})
+
+export const handoffTest = jsonOutput({
+  name: "handoff-test",
+  version: 1,
+  description: "whether the receiver has accepted a signed test; status is null without an answer",
+  commands: ["handoff test"],
+  document: {
+    consumer: text,
+    accepted: flag,
+    status: nullable(integer),
+    problem: nullable(Schema.Literals(["timeout", "connection", "tls", "address"])),
+    milliseconds: integer
+  }
+})
+
+export const handoffRotate = jsonOutput({
+  name: "handoff-rotate",
+  version: 1,
+  description: "the file with the keys, and how many it has now",
+  commands: ["handoff rotate"],
+  document: { consumer: text, file: text, keys: integer, finished: flag }
+})
+
 export const handoffVerify = jsonOutput({
   name: "handoff-verify",
   version: 1,

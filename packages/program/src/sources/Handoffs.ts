@@ -12,6 +12,7 @@ import {
 } from "@payments/copy/handoff"
 import { type Checked, Lists, Monotonic, PaymentsConfigError } from "@payments/core"
 import { Array, Duration, Effect, type FileSystem, Redacted, Result, type Scope } from "effect"
+import { dirname, resolve } from "node:path"
 import { allSettings } from "../settings/SettingTable.ts"
 import type { FileSource } from "./FileSource.ts"
 import { proxyOf } from "./HandoffProblems.ts"
@@ -45,6 +46,7 @@ export const handoffsOf = (
       origin: target.url.origin,
       target: Redacted.make(target),
       keys: cachedKeys(keysOf(file, source, consumer, fs)),
+      keyFile: settings.secret_file === undefined ? undefined : resolve(dirname(file), settings.secret_file),
       lists: all.filter(({ label }) => settings.lists?.includes(label) ?? true),
       shape: {
         source: source.name,

@@ -19,6 +19,8 @@ export interface SourceHandoff {
   readonly target: Redacted.Redacted<Target>
   /** Reads the keys that sign, the newest first. They are read again after some seconds. */
   readonly keys: Effect.Effect<Array.NonEmptyReadonlyArray<SigningKey>, PaymentsConfigError>
+  /** The absolute path of the file with the keys. Undefined if a variable or a command has them. */
+  readonly keyFile: string | undefined
   /** At least one. */
   readonly lists: ReadonlyArray<Lists.AnyList>
   readonly shape: Shape
