@@ -114,7 +114,10 @@ export const replayCommand = Command.make(
     )
     const position = yield* positionIn(maintenance, consumer)
     yield* printDecided(decided, { format, position, text: `${consumer}: gets change ${seq} and all later ones again` })
-  }, (effect, { name }) => Effect.catchTags(Effect.scoped(effect), positionProblems(name)))
+  }, (effect, { name }) => {
+    const { BeyondLastChange, ChangesRemoved, OtherGeneration } = positionProblems(name)
+    return Effect.catchTags(Effect.scoped(effect), { BeyondLastChange, ChangesRemoved, OtherGeneration })
+  })
 ).pipe(
   Command.withDescription(
     "Send a change and all later ones again. Batches that were sent before keep their ids and bytes, so a receiver recognizes them. Changes that were removed cannot be sent again"

@@ -69,7 +69,7 @@ const rowsOf = Effect.fnUntraced(function*(maintenance: Maintenance, source: Loa
 
 const rowOf = Effect.fnUntraced(function*(
   maintenance: Maintenance,
-  { configured, consumer, source = null, stored }: {
+  { configured, consumer, source, stored }: {
     readonly source: string | undefined
     readonly consumer: string
     readonly stored: Handoff | undefined
@@ -81,7 +81,7 @@ const rowOf = Effect.fnUntraced(function*(
   const [oldest] = at === undefined ? [] : yield* maintenance.changes(at.position, 1, lists)
   const now = DateTime.toEpochMillis(yield* DateTime.now)
   const row: HandoffRow = {
-    source,
+    source: source ?? null,
     consumer,
     state: stored?.state ?? "new",
     stored,
