@@ -1,23 +1,16 @@
 /** `payments handoff` and `payments sandbox receiver`, over a real destination, a real sender and real sockets. */
 import { assert, describe, it } from "@effect/vitest"
-import { Destination, moveConsumer } from "@payments/copy"
-import { handOff, handoffPolicy, makePost, parseSigningKey, sign } from "@payments/copy/handoff"
-import { Lists } from "@payments/core"
+import { sign } from "@payments/copy/handoff"
 import { layerTest } from "@payments/core/testing"
-import * as NodeServices from "@effect/platform-node/NodeServices"
 import { listening } from "@payments/testkit/Listening"
 import { temporaryFolder } from "@payments/testkit/programs/RunProgram"
-import { Deferred, Duration, Effect, Fiber, Redacted, Result } from "effect"
-import { randomBytes } from "node:crypto"
+import { Deferred, Effect, Fiber } from "effect"
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { runInProcess } from "../program/InProcess.ts"
-
-const consumer = "ledger"
-const newSecret = () => `whsec_${randomBytes(32).toString("base64")}`
-const keyOf = (text: string) => Result.getOrThrow(parseSigningKey(Redacted.make(text)))
+import { consumer, handingOff, keyOf, newSecret } from "./HandedOff.ts"
 
 /** Exports invoices with this amount. The first export makes no changes. */
 const exporting = Effect.fnUntraced(function*(config: string, count: number, amount: number) {
@@ -57,30 +50,6 @@ const run = Effect.fnUntraced(function*(...args: ReadonlyArray<string>) {
   assert.notInclude(out + err, "canary-5ecret")
   return { code, err, out }
 })
-
-const opened = (to: string) =>
-  Effect.flatMap(Destination.parse(to, "argument"), (destination) =>
-    Destination.isStored(destination)
-      ? Destination.maintenance(destination)
-      : Effect.die(new Error("nothing is stored"))).pipe(Effect.provide(NodeServices.layer))
-
-/** Hands off what there is, 3 changes at a time. */
-const handingOff = Effect.fnUntraced(function*(to: string, url: string, secret: string) {
-  const maintenance = yield* opened(to)
-  yield* moveConsumer(maintenance, { name: consumer, position: 0, when: "create" })
-  const post = yield* makePost({ url: new URL(url), timeout: Duration.seconds(2), allowPrivate: false })
-  return yield* handOff({
-    maintenance,
-    consumer,
-    lists: Lists.all,
-    shape: { source: "main", isThin: false },
-    limits: { changes: 3, bytes: 20_000 },
-    policy: { ...handoffPolicy, firstWait: Duration.millis(1), longestWait: Duration.millis(20) },
-    keys: Effect.succeed([keyOf(secret)]),
-    post,
-    isFollowing: false
-  })
-}, Effect.scoped)
 
 /** A receiver that answers with the statuses in turn, the last one from then on. Returns what it has got. */
 const answering = Effect.fnUntraced(function*(statusOf: (numbers: ReadonlyArray<number>) => number) {
@@ -218,7 +187,7 @@ describe("payments handoff list, resume, skip and replay", () => {
 
       const beyond = yield* run("handoff", "replay", consumer, "12", "--config", config)
       assert.deepStrictEqual([beyond.code, beyond.err], [2, "payments: there is no change 11 yet: the last one is 10.\n"])
-      yield* run("prune", "--from", to, "--changes-older-than", "0s")
+      yield* run("prune", "--from", to, "--keep-changes", "1ms")
       const removed = yield* run("handoff", "replay", consumer, "1", "--config", config)
       assert.strictEqual(removed.code, 10, removed.err)
       assert.include(removed.err, "were removed and cannot be read any more")
