@@ -15,7 +15,13 @@ export { records } from "./generate/Generator.ts"
 export type { OrderName } from "./generate/ListOrder.ts"
 export type { ChangesFileError } from "./receive/ChangesFile.ts"
 export type { DeliveryKind } from "./receive/Deliveries.ts"
-export { receive, type Received, type Receiver, type ReceiverOptions, type ReceiverSummary } from "./receive/Receiver.ts"
+export {
+  receive,
+  type Received,
+  type Receiver,
+  type ReceiverOptions,
+  type ReceiverSummary
+} from "./receive/Receiver.ts"
 export {
   type ReceiverFault,
   receiverFaults,

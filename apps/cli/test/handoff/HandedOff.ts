@@ -1,8 +1,8 @@
 /** A destination with changes, and a sender of them. */
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Destination, moveConsumer } from "@payments/copy"
 import { handOff, handoffPolicy, makePost, parseSigningKey } from "@payments/copy/handoff"
 import { Lists } from "@payments/core"
-import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Duration, Effect, Redacted, Result } from "effect"
 import { randomBytes } from "node:crypto"
 

@@ -73,11 +73,17 @@ const receiving = Effect.fnUntraced(function*(...args: ReadonlyArray<string>) {
   const url = yield* Deferred.make<string>()
   let output = { out: "", err: "" }
   const fiber = yield* Effect.forkChild(
-    runInProcess(layerTest({}), ["sandbox", "receiver", "--port", "0", "--format", "json", ...args], false, 0, (out, screen) => {
-      output = screen
-      const [first = ""] = out.split("\n")
-      return out.includes("\n") ? Effect.asVoid(Deferred.succeed(url, String(JSON.parse(first).url))) : Effect.void
-    })
+    runInProcess(
+      layerTest({}),
+      ["sandbox", "receiver", "--port", "0", "--format", "json", ...args],
+      false,
+      0,
+      (out, screen) => {
+        output = screen
+        const [first = ""] = out.split("\n")
+        return out.includes("\n") ? Effect.asVoid(Deferred.succeed(url, String(JSON.parse(first).url))) : Effect.void
+      }
+    )
   )
   const failed = Effect.flatMap(Fiber.join(fiber), ({ err }) => Effect.die(new Error(err)))
   return {
@@ -173,7 +179,10 @@ describe("payments handoff list, resume, skip and replay", () => {
       yield* handingOff(to, url, secret)
       const accepted = requests.filter(({ numbers }) => !numbers.includes(5)).flatMap(({ numbers }) => numbers)
       assert.deepStrictEqual(accepted, [1, 2, 3, 4, 6, 7, 8, 9, 10])
-      assert.deepStrictEqual((yield* list()).map((one: { skips: number; lag: number }) => [one.skips, one.lag]), [[1, 0]])
+      assert.deepStrictEqual((yield* list()).map((one: { skips: number; lag: number }) => [one.skips, one.lag]), [[
+        1,
+        0
+      ]])
 
       refusedSeq = undefined
       const before = new Map(requests.map(({ body, id }) => [id, body]))
@@ -186,7 +195,10 @@ describe("payments handoff list, resume, skip and replay", () => {
       assert.isAtLeast(requests.filter(({ id }) => before.has(id)).length, 2, "stored batches keep their ids")
 
       const beyond = yield* run("handoff", "replay", consumer, "12", "--config", config)
-      assert.deepStrictEqual([beyond.code, beyond.err], [2, "payments: there is no change 11 yet: the last one is 10.\n"])
+      assert.deepStrictEqual([beyond.code, beyond.err], [
+        2,
+        "payments: there is no change 11 yet: the last one is 10.\n"
+      ])
       yield* run("prune", "--from", to, "--keep-changes", "1ms")
       const removed = yield* run("handoff", "replay", consumer, "1", "--config", config)
       assert.strictEqual(removed.code, 10, removed.err)
@@ -290,7 +302,9 @@ describe("payments handoff verify", () => {
       // oxlint-disable-next-line no-restricted-properties -- the command compares it with the wall clock
       const now = Math.floor(Date.now() / 1000)
       const headersOf = (timestamp: number) =>
-        Object.entries(sign({ id: "msg_1", timestamp, body }, [keyOf(secret)])).map(([name, value]) => `${name}: ${value}`)
+        Object.entries(sign({ id: "msg_1", timestamp, body }, [keyOf(secret)])).map(([name, value]) =>
+          `${name}: ${value}`
+        )
       const [headers, bodyFile, request] = ["headers", "body", "request"].map((name) => join(folder, name)) as [
         string,
         string,
@@ -304,7 +318,10 @@ describe("payments handoff verify", () => {
       const valid = yield* verify(...files)
       assert.deepStrictEqual([valid.code, JSON.parse(valid.out).valid, JSON.parse(valid.out).id], [0, true, "msg_1"])
       for (const end of ["\r\n", "\n"]) {
-        writeFileSync(request, Buffer.concat([Buffer.from(["POST /x HTTP/1.1", ...headersOf(now), "", ""].join(end)), body]))
+        writeFileSync(
+          request,
+          Buffer.concat([Buffer.from(["POST /x HTTP/1.1", ...headersOf(now), "", ""].join(end)), body])
+        )
         assert.strictEqual((yield* verify("--request", request)).code, 0)
       }
       for (let byte = 0; byte < body.length; byte++) {

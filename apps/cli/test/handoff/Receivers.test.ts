@@ -81,68 +81,76 @@ describe.each(receivers)("docs/receivers/$file", ({ args, file, program, read, v
     }
   })
 
-  it.live.skipIf(why !== undefined)(title("applies each change once although it is killed, with exact amounts"), () =>
-    Effect.gen(function*() {
-      const { database, port, secret, to } = yield* setUp
-      const count = 300
-      for (const amount of [1n, 9_007_199_254_740_993n]) {
-        const invoices = Array.from({ length: count }, (_, index) => `{"id":"inv_${index}","amount":${amount}}`)
-        const { code, err } = yield* runInProcess(layerTest({ invoices }), ["export", "invoices", "--to", to])
-        // A record whose amount JSON numbers cannot hold is quarantined, and its exact text is exported.
-        assert.strictEqual(code, amount === 1n ? 0 : 10, err)
-      }
-      // The first key is not in use any more.
-      const env = { SECRET: `${newSecret()}\n${secret}\n`, DATABASE: database }
-      let child = yield* start(port, env)
-      const sending = yield* Effect.forkChild(handingOff(to, `http://127.0.0.1:${port}/hook`, secret))
-      for (let kill = 0; kill < 3; kill++) {
-        const before = existsSync(database) ? read(database).length : 0
-        yield* Effect.repeat(Effect.delay(Effect.sync(() => read(database).length), "5 millis"), {
-          until: (rows) => rows > before || rows === count
-        })
-        const exited = once(child, "exit")
-        child.kill("SIGKILL")
-        yield* Effect.promise(() => exited)
-        child = yield* start(port, env)
-      }
-      assert.strictEqual((yield* Fiber.join(sending)).state, "running")
-      assert.deepStrictEqual(
-        read(database),
-        Array.from({ length: count }, (_, index) => ({ seq: index + 1, amount: "9007199254740993" }))
-      )
-    }).pipe(Effect.scoped), 60_000)
-
-  it.live.skipIf(why !== undefined)(title("refuses altered bytes, another key and an old time, and accepts a test"), () =>
-    Effect.gen(function*() {
-      const { database, port, secret } = yield* setUp
-      yield* start(port, { SECRET: secret, DATABASE: database })
-      const body = Buffer.from(
-        `{"type":"payments.changes","list":"invoices","generation":"g","first":1,"last":1,"changes":[{"seq":1,"change":"missing","id":"a","fields":[],"before":{"amount":1},"after":null}],"schemaVersion":1}`
-      )
-      // oxlint-disable-next-line no-restricted-properties -- receivers compare it with the wall clock
-      const now = Math.floor(Date.now() / 1000)
-      const send = (headers: Record<string, string>, sent: Buffer) =>
-        Effect.promise(() =>
-          fetch(`http://127.0.0.1:${port}/`, { method: "POST", headers, body: new Uint8Array(sent) }).then(({ status }) =>
-            status
-          )
+  it.live.skipIf(why !== undefined)(
+    title("applies each change once although it is killed, with exact amounts"),
+    () =>
+      Effect.gen(function*() {
+        const { database, port, secret, to } = yield* setUp
+        const count = 300
+        for (const amount of [1n, 9_007_199_254_740_993n]) {
+          const invoices = Array.from({ length: count }, (_, index) => `{"id":"inv_${index}","amount":${amount}}`)
+          const { code, err } = yield* runInProcess(layerTest({ invoices }), ["export", "invoices", "--to", to])
+          // A record whose amount JSON numbers cannot hold is quarantined, and its exact text is exported.
+          assert.strictEqual(code, amount === 1n ? 0 : 10, err)
+        }
+        // The first key is not in use any more.
+        const env = { SECRET: `${newSecret()}\n${secret}\n`, DATABASE: database }
+        let child = yield* start(port, env)
+        const sending = yield* Effect.forkChild(handingOff(to, `http://127.0.0.1:${port}/hook`, secret))
+        for (let kill = 0; kill < 3; kill++) {
+          const before = existsSync(database) ? read(database).length : 0
+          yield* Effect.repeat(Effect.delay(Effect.sync(() => read(database).length), "5 millis"), {
+            until: (rows) => rows > before || rows === count
+          })
+          const exited = once(child, "exit")
+          child.kill("SIGKILL")
+          yield* Effect.promise(() => exited)
+          child = yield* start(port, env)
+        }
+        assert.strictEqual((yield* Fiber.join(sending)).state, "running")
+        assert.deepStrictEqual(
+          read(database),
+          Array.from({ length: count }, (_, index) => ({ seq: index + 1, amount: "9007199254740993" }))
         )
-      const signed = (timestamp = now, key = secret, text = body) => ({
-        ...sign({ id: "msg_1", timestamp, body: text }, [keyOf(key)])
-      })
-      for (const at of [0, 40, body.length - 1]) {
-        const altered = Buffer.from(body)
-        altered[at] = (altered[at] ?? 0) ^ 1
-        assert.strictEqual(yield* send(signed(), altered), 401)
-      }
-      assert.strictEqual(yield* send(signed(now, newSecret()), body), 401)
-      assert.strictEqual(yield* send(signed(now - 400), body), 401)
-      assert.strictEqual(yield* send(signed(now + 400), body), 401)
-      assert.strictEqual(yield* send({}, body), 401)
-      const test = Buffer.from(`{"type":"payments.test","source":"main","changes":[],"schemaVersion":1}`)
-      assert.strictEqual(yield* send(signed(now, secret, test), test), 204)
-      assert.strictEqual(yield* send(signed(), body), 204)
-      assert.strictEqual(yield* send(signed(), body), 204)
-      assert.deepStrictEqual(read(database), [{ seq: 1, amount: null }])
-    }).pipe(Effect.scoped), 60_000)
+      }).pipe(Effect.scoped),
+    60_000
+  )
+
+  it.live.skipIf(why !== undefined)(
+    title("refuses altered bytes, another key and an old time, and accepts a test"),
+    () =>
+      Effect.gen(function*() {
+        const { database, port, secret } = yield* setUp
+        yield* start(port, { SECRET: secret, DATABASE: database })
+        const body = Buffer.from(
+          `{"type":"payments.changes","list":"invoices","generation":"g","first":1,"last":1,"changes":[{"seq":1,"change":"missing","id":"a","fields":[],"before":{"amount":1},"after":null}],"schemaVersion":1}`
+        )
+        // oxlint-disable-next-line no-restricted-properties -- receivers compare it with the wall clock
+        const now = Math.floor(Date.now() / 1000)
+        const send = (headers: Record<string, string>, sent: Buffer) =>
+          Effect.promise(() =>
+            fetch(`http://127.0.0.1:${port}/`, { method: "POST", headers, body: new Uint8Array(sent) }).then((
+              { status }
+            ) => status)
+          )
+        const signed = (timestamp = now, key = secret, text = body) => ({
+          ...sign({ id: "msg_1", timestamp, body: text }, [keyOf(key)])
+        })
+        for (const at of [0, 40, body.length - 1]) {
+          const altered = Buffer.from(body)
+          altered[at] = (altered[at] ?? 0) ^ 1
+          assert.strictEqual(yield* send(signed(), altered), 401)
+        }
+        assert.strictEqual(yield* send(signed(now, newSecret()), body), 401)
+        assert.strictEqual(yield* send(signed(now - 400), body), 401)
+        assert.strictEqual(yield* send(signed(now + 400), body), 401)
+        assert.strictEqual(yield* send({}, body), 401)
+        const test = Buffer.from(`{"type":"payments.test","source":"main","changes":[],"schemaVersion":1}`)
+        assert.strictEqual(yield* send(signed(now, secret, test), test), 204)
+        assert.strictEqual(yield* send(signed(), body), 204)
+        assert.strictEqual(yield* send(signed(), body), 204)
+        assert.deepStrictEqual(read(database), [{ seq: 1, amount: null }])
+      }).pipe(Effect.scoped),
+    60_000
+  )
 })

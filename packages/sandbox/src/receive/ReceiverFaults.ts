@@ -2,8 +2,8 @@
  * How a receiver fails: faults of answers from the catalogue, with the same conditions. A receiver may have applied the
  * changes before it fails, so that the sender repeats what was applied.
  */
-import { type catalogue, type Fault, type ListServer, makeInjector, type Reply } from "@payments/core/testing"
 import { Lists } from "@payments/core"
+import { type catalogue, type Fault, type ListServer, makeInjector, type Reply } from "@payments/core/testing"
 import { Result } from "effect"
 import { faultsFromJson } from "../control/Scenario.ts"
 
@@ -88,7 +88,9 @@ export const receiverFaultsFromJson = (text: string): Result.Result<ReadonlyArra
 
 const receiverFaultOf = (value: unknown, index: number): Result.Result<ReceiverFault, string> => {
   const { applied, ...own }: { readonly applied?: unknown } = typeof value === "object" && value !== null ? value : {}
-  if (applied !== undefined && typeof applied !== "boolean") return Result.fail(`fault ${index}: applied must be a boolean`)
+  if (applied !== undefined && typeof applied !== "boolean") {
+    return Result.fail(`fault ${index}: applied must be a boolean`)
+  }
   return Result.flatMap(faultsFromJson(JSON.stringify(own)), ([fault]) =>
     fault !== undefined && isReceiverFault(fault)
       ? Result.succeed(withDefault(fault, applied))

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { temporaryFolder } from "@payments/testkit/Folder"
-import { smallFileSystem } from "@payments/testkit/SmallFileSystem"
 import { diceOf, seed } from "@payments/testkit/Seed"
+import { smallFileSystem } from "@payments/testkit/SmallFileSystem"
 import { Effect, Result } from "effect"
 import { readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -90,7 +90,10 @@ describe("the receiver", () => {
         assert.strictEqual(yield* send(url, body), 400, body)
       }
       assert.strictEqual((yield* Effect.promise(() => fetch(url))).status, 405)
-      assert.deepStrictEqual(new Set(received.map(({ problem }) => problem)), new Set(["unsigned", "malformed", "notPost"]))
+      assert.deepStrictEqual(
+        new Set(received.map(({ problem }) => problem)),
+        new Set(["unsigned", "malformed", "notPost"])
+      )
       assert.strictEqual(statSync(to).size, 0)
     }).pipe(Effect.scoped))
 
@@ -107,7 +110,9 @@ describe("the receiver", () => {
       const dice = diceOf(seed, "kill")
       const folder = yield* temporaryFolder
       const whole = join(folder, "whole")
-      yield* Effect.scoped(Effect.flatMap(started({ to: whole }), ({ url }) => send(url, bodyOf([1, 2, 3], `,"n":"é\\n"`))))
+      yield* Effect.scoped(
+        Effect.flatMap(started({ to: whole }), ({ url }) => send(url, bodyOf([1, 2, 3], `,"n":"é\\n"`)))
+      )
       const bytes = readFileSync(whole)
       for (let round = 0; round < 40; round++) {
         const to = join(folder, `cut-${round}`)
@@ -120,7 +125,9 @@ describe("the receiver", () => {
   it.live("changes no file that a receiver has not written", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
-      for (const [text, line] of [["notes", 1], ["{}\n", 1], [`{"generation":"g","list":"l","seq":1}\nno`, 2]] as const) {
+      for (
+        const [text, line] of [["notes", 1], ["{}\n", 1], [`{"generation":"g","list":"l","seq":1}\nno`, 2]] as const
+      ) {
         const to = join(folder, "other")
         writeFileSync(to, text)
         const error = yield* Effect.flip(Effect.scoped(started({ to })))
@@ -183,16 +190,22 @@ describe("the faults of the receiver", () => {
       assert.deepStrictEqual(received.map(({ delivery }) => delivery), ["new", isApplied ? "repeat" : "new"])
     }).pipe(Effect.scoped))
 
-  it.live.each(Object.entries(receiverScenarios))("%s applies each change once", ([name, { faults }]) =>
-    Effect.gen(function*() {
-      const to = join(yield* temporaryFolder, "changes.ndjson")
-      const { url } = yield* started({ to, faults: name === "slow" ? [] : faults })
-      for (let round = 0; round < 6; round++) yield* send(url, bodyOf([1, 2]))
-      assert.deepStrictEqual(numbersIn(to), name === "gone" || name === "moved" ? [] : [1, 2])
-    }).pipe(Effect.scoped), 20_000)
+  it.live.each(Object.entries(receiverScenarios))(
+    "%s applies each change once",
+    ([name, { faults }]) =>
+      Effect.gen(function*() {
+        const to = join(yield* temporaryFolder, "changes.ndjson")
+        const { url } = yield* started({ to, faults: name === "slow" ? [] : faults })
+        for (let round = 0; round < 6; round++) yield* send(url, bodyOf([1, 2]))
+        assert.deepStrictEqual(numbersIn(to), name === "gone" || name === "moved" ? [] : [1, 2])
+      }).pipe(Effect.scoped),
+    20_000
+  )
 
   it("of other names, or with a wrong condition, are refused", () => {
-    for (const json of ["{", `{"fault":"emptyPage"}`, `{"fault":"x"}`, `{"fault":"close","applied":1}`, `3`, `[null]`]) {
+    for (
+      const json of ["{", `{"fault":"emptyPage"}`, `{"fault":"x"}`, `{"fault":"close","applied":1}`, `3`, `[null]`]
+    ) {
       assert.isTrue(Result.isFailure(receiverFaultsFromJson(json)), json)
     }
     assert.strictEqual(Object.keys(receiverFaults).length, 9)

@@ -1,14 +1,7 @@
 /** The hand-off that a command is about, and the output of a decision about it. */
 import { type Destination as Stored, isConsumerName, printable } from "@payments/copy"
 import type { Handoff, NotWaiting } from "@payments/copy/handoff"
-import {
-  ChosenSource,
-  CommandExit,
-  ExitCode,
-  fromDestination,
-  print,
-  usage
-} from "@payments/program"
+import { ChosenSource, CommandExit, ExitCode, fromDestination, print, usage } from "@payments/program"
 import type { SourceHandoff } from "@payments/program/sources"
 import { Effect } from "effect"
 import { Argument } from "effect/cli"
@@ -33,7 +26,9 @@ export const chosenHandoff = Effect.fnUntraced(function*(given: string) {
   if (handoff !== undefined) return { source, handoff }
   const names = (source.handoffs ?? []).map(({ consumer }) => consumer).join(", ")
   return yield* usage(
-    `The source ${source.name} has no hand-off to ${name}${names === "" ? "" : `, only to ${names}`}. Set [sources.${source.name}.handoff.${name}].`
+    `The source ${source.name} has no hand-off to ${name}${
+      names === "" ? "" : `, only to ${names}`
+    }. Set [sources.${source.name}.handoff.${name}].`
   )
 })
 
@@ -43,8 +38,7 @@ export const decisionOn = (given: { readonly name: string; readonly from: string
   destination: fromDestination(given.from)
 })
 
-export const notWaiting = ({ message }: NotWaiting) =>
-  new CommandExit({ exitCode: ExitCode.usage, problem: message })
+export const notWaiting = ({ message }: NotWaiting) => new CommandExit({ exitCode: ExitCode.usage, problem: message })
 
 /** Prints the state after a decision. */
 export const printDecided = (

@@ -31,7 +31,10 @@ export const resumeCommand = Command.make(
   Command.withDescription("Send the batch of a hand-off again at once, also one that has stopped or that waits"),
   Command.withExamples([
     { command: "payments handoff resume ledger", description: "the receiver works again" },
-    { command: "payments handoff resume ledger --from sqlite:./payments.db", description: "in a destination without a sources file" }
+    {
+      command: "payments handoff resume ledger --from sqlite:./payments.db",
+      description: "in a destination without a sources file"
+    }
   ])
 )
 
@@ -75,7 +78,10 @@ export const skipCommand = Command.make(
   ),
   Command.withShortDescription("Pass over the one change that the receiver refuses"),
   Command.withExamples([
-    { command: `payments handoff skip ledger 120 --reason "known gap, ticket 42"`, description: "pass over change 120" },
+    {
+      command: `payments handoff skip ledger 120 --reason "known gap, ticket 42"`,
+      description: "pass over change 120"
+    },
     {
       command: `payments handoff skip ledger 120 --reason "corrected by hand" --by finance --format json`,
       description: "decided by somebody else, as JSON"

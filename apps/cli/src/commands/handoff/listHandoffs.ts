@@ -23,7 +23,9 @@ export const listCommand = Command.make(
     const rows = yield* Effect.forEach(
       chosen,
       ({ destination, source }) =>
-        Effect.scoped(Effect.flatMap(Destination.maintenance(destination), (maintenance) => rowsOf(maintenance, source)))
+        Effect.scoped(
+          Effect.flatMap(Destination.maintenance(destination), (maintenance) => rowsOf(maintenance, source))
+        )
     )
     return yield* printRows(columns, Stream.make(rows.flat()), format, {
       empty: "No hand-offs.",
@@ -37,7 +39,10 @@ export const listCommand = Command.make(
   Command.withShortDescription("List the hand-offs with their states, positions and lags"),
   Command.withExamples([
     { command: "payments handoff list", description: "all hand-offs of the sources file" },
-    { command: "payments handoff list --from sqlite:./payments.db --format json", description: "those of a destination, as JSON" }
+    {
+      command: "payments handoff list --from sqlite:./payments.db --format json",
+      description: "those of a destination, as JSON"
+    }
   ])
 )
 

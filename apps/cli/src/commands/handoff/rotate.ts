@@ -48,7 +48,10 @@ export const rotateCommand = Command.make(
   Command.withShortDescription("Replace the key of a hand-off without a gap"),
   Command.withExamples([
     { command: "payments handoff rotate ledger", description: "add a new key, or make the first one" },
-    { command: "payments handoff rotate ledger --finish", description: "remove the old keys when every receiver has the new one" }
+    {
+      command: "payments handoff rotate ledger --finish",
+      description: "remove the old keys when every receiver has the new one"
+    }
   ])
 )
 
@@ -59,7 +62,9 @@ const textOf = (
   if (finish) return "has only the newest key now."
   return keys === 1
     ? "has the first key now. Give it to the receiver."
-    : `has ${counted(keys, "key")} now, the newest first, and each signs. Give the first one to the receiver, then run this command with --finish.`
+    : `has ${
+      counted(keys, "key")
+    } now, the newest first, and each signs. Give the first one to the receiver, then run this command with --finish.`
 }
 
 /** The most keys that a hand-off has. */
@@ -111,8 +116,7 @@ const keysIn = Effect.fnUntraced(function*(file: string) {
   yield* Effect.forEach(lines, (line) =>
     Effect.mapError(
       Effect.fromResult(parseSigningKey(line)),
-      ({ message }) =>
-        new CommandExit({ exitCode: ExitCode.configuration, problem: `${printable(file)}: ${message}` })
+      ({ message }) => new CommandExit({ exitCode: ExitCode.configuration, problem: `${printable(file)}: ${message}` })
     ))
   return lines
 })

@@ -196,7 +196,10 @@ const printReceived = Effect.fnUntraced(function*(
   if (showChanges) yield* print(changes.map((change) => `${isJson ? change : `  ${printable(change)}`}\n`).join(""))
 })
 
-const printSummary = ({ applied, deliveries: kinds, passedOver, refused, requests }: ReceiverSummary, isJson: boolean) =>
+const printSummary = (
+  { applied, deliveries: kinds, passedOver, refused, requests }: ReceiverSummary,
+  isJson: boolean
+) =>
   isJson
     ? printJson(outputs.sandboxReceiverSummary, {
       summary: {
@@ -211,7 +214,9 @@ const printSummary = ({ applied, deliveries: kinds, passedOver, refused, request
       }
     })
     : logWrapped(
-      `${counted(requests, "request")}: ${kinds.new} new, ${kinds.repeat} repeated, ${kinds.partial} partly repeated, ${refused} refused. ` +
+      `${
+        counted(requests, "request")
+      }: ${kinds.new} new, ${kinds.repeat} repeated, ${kinds.partial} partly repeated, ${refused} refused. ` +
         `${counted(applied, "change")} applied, ${counted(passedOver, "number")} passed over. ` +
         (kinds.outOfOrder === 0
           ? "All in order."

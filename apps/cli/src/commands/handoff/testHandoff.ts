@@ -1,7 +1,7 @@
 /** `payments handoff test`: one signed request without changes, to see whether the receiver accepts it. */
 import type { Answer } from "@payments/copy/handoff"
-import { CommandExit, ExitCode, print, requireOutput } from "@payments/program"
 import { Monotonic } from "@payments/core"
+import { CommandExit, ExitCode, print, requireOutput } from "@payments/program"
 import { DateTime, Effect, Redacted } from "effect"
 import { Command } from "effect/cli"
 import { randomUUID } from "node:crypto"
@@ -41,7 +41,9 @@ export const testCommand = Command.make(
         milliseconds
       })
     } else if (exitCode === ExitCode.done) {
-      yield* print(`${handoff.consumer}: ${originText(handoff)} accepted a signed test (${status}) in ${milliseconds} ms\n`)
+      yield* print(
+        `${handoff.consumer}: ${originText(handoff)} accepted a signed test (${status}) in ${milliseconds} ms\n`
+      )
     }
     if (exitCode === ExitCode.done) return
     return yield* new CommandExit({

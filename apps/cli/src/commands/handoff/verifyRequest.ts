@@ -1,6 +1,15 @@
 /** `payments handoff verify`: checks the signature of a saved request as a receiver does. */
 import { printable } from "@payments/copy"
-import { CommandExit, counted, ExitCode, print, requireOutput, textFlag, usage, wholeNumberFlag } from "@payments/program"
+import {
+  CommandExit,
+  counted,
+  ExitCode,
+  print,
+  requireOutput,
+  textFlag,
+  usage,
+  wholeNumberFlag
+} from "@payments/program"
 import { DateTime, Effect, FileSystem, Stdio, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import { outputs } from "../../contract/Outputs.ts"
@@ -114,7 +123,10 @@ const wholeRequest = Effect.fnUntraced(function*(bytes: Buffer) {
 
 const headersIn = (text: string): { readonly [name: string]: string | undefined } =>
   Object.fromEntries(
-    Array.from(text.matchAll(/^([\w-]+):[ \t]*(.*?)[ \t]*\r?$/gm), ([, name = "", value]) => [name.toLowerCase(), value])
+    Array.from(
+      text.matchAll(/^([\w-]+):[ \t]*(.*?)[ \t]*\r?$/gm),
+      ([, name = "", value]) => [name.toLowerCase(), value]
+    )
   )
 
 const bytesOf = Effect.fnUntraced(function*(flag: string, file: string) {
