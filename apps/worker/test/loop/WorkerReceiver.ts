@@ -54,7 +54,7 @@ export const handedOff = Effect.fnUntraced(function*(
     received,
     paths,
     url,
-    advance: sandbox.advance(hour)
+    advance: Effect.orDie(sandbox.advance(hour))
   }
 })
 
