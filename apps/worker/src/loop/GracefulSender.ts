@@ -18,9 +18,7 @@ export const sendGracefully = <A, E>(
       const { guarded, stop } = guard(options)
       const fiber = yield* Effect.forkDetach(restore(send(guarded)))
       return yield* restore(Fiber.join(fiber)).pipe(
-        Effect.onInterrupt(() =>
-          Effect.andThen(Effect.timeoutOption(stop, stopTime), Fiber.interrupt(fiber))
-        )
+        Effect.onInterrupt(() => Effect.andThen(Effect.timeoutOption(stop, stopTime), Fiber.interrupt(fiber)))
       )
     })
   )

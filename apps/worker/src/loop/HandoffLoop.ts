@@ -4,13 +4,7 @@
  * for those of others.
  */
 import { Destination, type Maintenance, type MoveError, type SinkError } from "@payments/copy"
-import {
-  type Answer,
-  type Attempted,
-  handOff,
-  type HandoffTakenOver,
-  type SenderOptions
-} from "@payments/copy/handoff"
+import { type Answer, type Attempted, handOff, type HandoffTakenOver, type SenderOptions } from "@payments/copy/handoff"
 import { Monotonic, type PaymentsConfigError } from "@payments/core"
 import type { Metrics } from "@payments/program"
 import { createConsumer, senderOf } from "@payments/program/handoff"

@@ -9,7 +9,7 @@ import type { Source } from "@payments/program/sources"
 import { DateTime, Duration, Effect, Latch } from "effect"
 import { problemAnnotations } from "../state/Log.ts"
 import { inactive, type Status } from "../state/Status.ts"
-import type { HandoffState } from "../state/StatusSnapshot.ts"
+import { commandFor, type HandoffState, isHalted } from "../state/StatusSnapshot.ts"
 
 /** Wakes one waiting fiber. A signal that nobody awaits is kept. */
 export interface Signal {
@@ -135,14 +135,6 @@ const makeOldestAt = ({ lists }: Source, maintenance: Maintenance) => {
     return first?.at
   })
 }
-
-/** What a person runs to let a hand-off go on. */
-export const commandFor = ({ consumer, seq, state }: HandoffState): string =>
-  state === "waiting"
-    ? `payments handoff skip ${consumer} ${seq ?? "SEQ"} --reason REASON`
-    : `payments handoff resume ${consumer}`
-
-const isHalted = ({ state }: HandoffState): boolean => state === "stopped" || state === "waiting"
 
 const logTransition = (before: HandoffState, after: HandoffState): Effect.Effect<void> => {
   const { answer, consumer, reason, seq, state } = after

@@ -85,6 +85,15 @@ export interface HandoffState {
   readonly problem: Problem | null
 }
 
+/** Whether nothing is sent until a person acts. */
+export const isHalted = ({ state }: HandoffState): boolean => state === "stopped" || state === "waiting"
+
+/** What a person runs to let a hand-off go on. */
+export const commandFor = ({ consumer, seq, state }: HandoffState): string =>
+  state === "waiting"
+    ? `payments handoff skip ${consumer} ${seq ?? "SEQ"} --reason TEXT`
+    : `payments handoff resume ${consumer}`
+
 /** Whether no live runner of the cluster is known to have the source. */
 export const isWithoutRunner = ({ runner, state }: SourceSnapshot): boolean => state === "elsewhere" && runner === null
 

@@ -1,8 +1,8 @@
 /**
  * Sends a webhook to an address. Only https, or http to this machine. Private and link-local addresses are refused unless
  * they are allowed: a name that leads into the network of the worker must not reach its services. A name is resolved once
- * for a connection, which goes to the checked address. Redirects are not followed, no proxy is used, and of an answer only
- * the status and `Retry-After` are read.
+ * for a connection, which goes to the checked address. Redirects are not followed, a proxy is used only if it is
+ * configured, and of an answer only the status and `Retry-After` are read.
  */
 import { DateTime, Duration, Effect, Result, type Scope } from "effect"
 import { Headers } from "effect/http"
@@ -11,6 +11,7 @@ import * as http from "node:http"
 import * as https from "node:https"
 import { BlockList, isIP, isIPv6, type LookupFunction } from "node:net"
 import type { Answer } from "./Decision.ts"
+import { TunnelAgent } from "./ProxyTunnel.ts"
 
 export interface Target {
   readonly url: URL
@@ -116,6 +117,10 @@ export const makePost = (target: Target): Effect.Effect<Post, never, Scope.Scope
     Effect.acquireRelease(
       Effect.sync(() => {
         const options = { keepAlive: true, lookup: checkedLookup(target) }
+        // The proxy resolves the name. This machine needs none.
+        if (target.proxy !== undefined && target.url.protocol === "https:") {
+          return new TunnelAgent(target.proxy, target.timeout)
+        }
         return target.url.protocol === "http:" ? new http.Agent(options) : new https.Agent(options)
       }),
       (agent) => Effect.sync(() => agent.destroy())

@@ -1,5 +1,5 @@
 /** The hand-offs of a source: to which consumers its changes are sent, and how. */
-import { type Maintenance, type MoveError, moveConsumer } from "@payments/copy"
+import { type Maintenance, moveConsumer, type MoveError } from "@payments/copy"
 import {
   batchLimits,
   handoffPolicy,

@@ -139,18 +139,7 @@ const make = (version: string): Metrics["Service"] => {
   const ofProcess = new Series(context, "process")
   ofProcess.note("Start", { version })
   let cpuSeconds = 0
-  const sources = new Map<string, SourceSeries>()
-
-  const sourceOf = (source: string): SourceSeries =>
-    getOrAdd(sources, source, () => ({
-      series: new Series(context, "source", { source }),
-      lists: new Map(),
-      handoffs: new Map()
-    }))
-  const listOf = (source: string, list: string): Series =>
-    getOrAdd(sourceOf(source).lists, list, () => new Series(context, "list", { source, list }))
-  const handoffOf = (source: string, consumer: string): Series =>
-    getOrAdd(sourceOf(source).handoffs, consumer, () => new Series(context, "handoff", { source, consumer }))
+  const { handoffOf, listOf, observeSource, sourceOf, sources } = makeSources(context)
   const ofList = (source: string, list: Lists.ListName): Series => listOf(source, Lists.byName[list].label)
 
   return {
@@ -176,24 +165,7 @@ const make = (version: string): Metrics["Service"] => {
       const before = cpuSeconds
       cpuSeconds = (system + user) / 1e6
       ofProcess.note("Process", { cluster, cpuSeconds: Math.max(0, cpuSeconds - before) })
-      for (const source of observed) {
-        const { handoffs, lists, series } = sourceOf(source.name)
-        const sending = source.handoffs?.filter(({ state }) => state !== "inactive" && state !== "removed") ?? []
-        for (const handoff of sending) handoffOf(source.name, handoff.consumer).note("Handoff", handoff)
-        removeOthers(handoffs, sending.map(({ consumer }) => consumer), (own) => own.clear())
-        const isHere = source.state !== "elsewhere"
-        series.note("Placement", { isHere, cluster })
-        if (isHere) {
-          series.note("Source", { source, now })
-          for (const list of source.lists) {
-            listOf(source.name, list.list).note("List", { ...list, failure: list.failure ?? source.problem })
-          }
-        } else {
-          // Only the runner that has the source knows more about it. What this process knew before does not hold.
-          series.removeGaugesExcept("Placement")
-          removeOthers(lists, [], (own) => own.clear())
-        }
-      }
+      for (const source of observed) observeSource(source, now, cluster)
     },
     retain: (observed) => {
       for (const { lists, name } of observed) {
@@ -205,6 +177,40 @@ const make = (version: string): Metrics["Service"] => {
       })
     }
   }
+}
+
+/** The series of all sources. */
+const makeSources = (context: Context.Context<never>) => {
+  const sources = new Map<string, SourceSeries>()
+  const sourceOf = (source: string): SourceSeries =>
+    getOrAdd(sources, source, () => ({
+      series: new Series(context, "source", { source }),
+      lists: new Map(),
+      handoffs: new Map()
+    }))
+  const listOf = (source: string, list: string): Series =>
+    getOrAdd(sourceOf(source).lists, list, () => new Series(context, "list", { source, list }))
+  const handoffOf = (source: string, consumer: string): Series =>
+    getOrAdd(sourceOf(source).handoffs, consumer, () => new Series(context, "handoff", { source, consumer }))
+  const observeSource = (source: ObservedSource, now: number, cluster: ObservedCluster) => {
+    const { handoffs, lists, series } = sourceOf(source.name)
+    const sending = source.handoffs?.filter(({ state }) => state !== "inactive" && state !== "removed") ?? []
+    for (const handoff of sending) handoffOf(source.name, handoff.consumer).note("Handoff", handoff)
+    removeOthers(handoffs, sending.map(({ consumer }) => consumer), (own) => own.clear())
+    const isHere = source.state !== "elsewhere"
+    series.note("Placement", { isHere, cluster })
+    if (isHere) {
+      series.note("Source", { source, now })
+      for (const list of source.lists) {
+        listOf(source.name, list.list).note("List", { ...list, failure: list.failure ?? source.problem })
+      }
+    } else {
+      // Only the runner that has the source knows more about it. What this process knew before does not hold.
+      series.removeGaugesExcept("Placement")
+      removeOthers(lists, [], (own) => own.clear())
+    }
+  }
+  return { sources, sourceOf, listOf, handoffOf, observeSource }
 }
 
 interface SourceSeries {

@@ -310,7 +310,7 @@ describe("the metric of changed behaviour", () => {
 })
 
 describe("the number of series", () => {
-  it("is 79 at most for a source with one list, 3 more in a cluster with a rate limit store, and 100 for a process, with all values of all labels", () => {
+  it("is 79 at most for a source with one list, 3 more in a cluster with a rate limit store, 8 for a hand-off, and 100 for a process, with all values of all labels", () => {
     const series = ({ atOnce, buckets, labels = {} }: Definition) =>
       (atOnce ?? Object.values(labels).reduce((product, { length }) => product * Math.max(1, length), 1)) *
       (buckets === undefined ? 1 : buckets.length + 3)
@@ -320,6 +320,7 @@ describe("the number of series", () => {
       Object.hasOwn(definitions, name)
     )
     assert.isAtMost(count("list") + count("source") - others.length, 79)
+    assert.isAtMost(count("handoff"), 8)
     assert.isAtMost(count("process"), 100)
   })
 })

@@ -87,7 +87,7 @@ export const receiverCommand = Command.make(
       Effect.andThen(Effect.never),
       Effect.onInterrupt(() => printSummary(receiver.summary(), format === "json"))
     )
-  }, (effect, { to, host: _ }) =>
+  }, (effect, { to }) =>
     Effect.scoped(effect).pipe(
       Effect.catchTags({
         SandboxError: ({ code, ...place }) =>
