@@ -75,7 +75,7 @@ const receiving = Effect.fnUntraced(function*(...args: ReadonlyArray<string>) {
   const fiber = yield* Effect.forkChild(
     runInProcess(
       layerTest({}),
-      ["sandbox", "receiver", "--port", "0", "--format", "json", ...args],
+      ["sandbox", "receiver", "--port", "0", "--format", "ndjson", ...args],
       false,
       0,
       (out, screen) => {

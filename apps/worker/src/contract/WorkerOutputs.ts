@@ -166,4 +166,4 @@ export const outputs = {
   })
 }
 
-export const all: ReadonlyArray<contract.JsonOutput> = Object.values(outputs)
+export const all: ReadonlyArray<contract.JsonOutput> = [...Object.values(outputs), contract.handoffOutput]

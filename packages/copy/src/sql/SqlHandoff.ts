@@ -10,12 +10,13 @@ import { readTime } from "./SqlDialect.ts"
 import { hasVersion, ownGeneration, rangeIn, requireVersion } from "./SqlGenerations.ts"
 import { Given, integer, join, raw, schema, type Sql, sql, type SqlDatabase, time } from "./SqlStatement.ts"
 
+/** Reads the hand-offs. */
+export const storedHandoffs = (db: Sql): HandoffStore["handoffs"] =>
+  Effect.flatMap(hasVersion(db, handoffVersion), (has) => has ? handoffsIn(db) : Effect.succeed([]))
+
 /** The functions of {@link HandoffStore}. */
 export const handoffsOver = (database: SqlDatabase): HandoffStore => ({
-  handoffs: Effect.flatMap(
-    hasVersion(database, handoffVersion),
-    (has) => has ? handoffsIn(database) : Effect.succeed([])
-  ),
+  handoffs: storedHandoffs(database),
   takeOverHandoff: (consumer) =>
     database.transaction(
       "shared",

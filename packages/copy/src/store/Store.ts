@@ -305,7 +305,9 @@ export interface FactWriter {
 }
 
 /** What every program reads of a destination. */
-export interface Reader extends BoundReader, ScanReader, RowReader, ChangeReader, FactReader {
+export interface Reader
+  extends BoundReader, ScanReader, RowReader, ChangeReader, FactReader, Pick<HandoffStore, "handoffs">
+{
   /** The location of the destination, for messages. It contains no password. */
   readonly location: string
   /**

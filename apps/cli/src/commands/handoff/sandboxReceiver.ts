@@ -19,7 +19,7 @@ import type { Received, ReceiverSummary } from "@payments/sandbox"
 import { DateTime, Effect, Queue, Result, Schedule, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import { outputs } from "../../contract/Outputs.ts"
-import { printJson, resultFormatFlag } from "../../output/ResultOutput.ts"
+import { printJson } from "../../output/ResultOutput.ts"
 import { logWrapped } from "../../output/Wrapped.ts"
 import { keyFlags, keysOf } from "./KeyFlags.ts"
 
@@ -48,11 +48,15 @@ export const receiverCommand = Command.make(
     ),
     to: textFlag("to", "FILE", "append the changes to this file as lines of JSON, each once, also after a restart"),
     showChanges: switchFlag("show-changes", "print the text of each change too, which can be personal data"),
-    format: resultFormatFlag
+    format: Flag.Literals("format", ["text", "ndjson"]).pipe(
+      Flag.withDefault("text"),
+      Flag.withDescription("ndjson: lines of JSON, and errors as JSON; default: text")
+    )
   },
   Effect.fnUntraced(function*({ faults, format, host, showChanges, to, ...given }) {
     const sandbox = yield* Effect.promise(() => import("@payments/sandbox"))
     const { signatureProblem } = yield* Effect.promise(() => import("@payments/copy/handoff"))
+    const isJson = format === "ndjson"
     const readKeys = yield* keysOf(given)
     let keys = yield* readKeys
     const chosen = yield* faultsOf(faults)
@@ -78,14 +82,14 @@ export const receiverCommand = Command.make(
     if (!isLoopback(host)) {
       yield* logWrapped(`Warning: with --host ${printable(host)}, other machines can send to the receiver too.`)
     }
-    if (format === "json") yield* printJson(outputs.sandboxReceiver, { url: receiver.url })
+    if (isJson) yield* printJson(outputs.sandboxReceiver, { url: receiver.url })
     else yield* logLine(`Receiving at ${receiver.url} until Ctrl-C.`)
     return yield* Stream.runForEach(
       Stream.fromQueue(requests),
-      (received) => printReceived(received, { isJson: format === "json", showChanges })
+      (received) => printReceived(received, { isJson, showChanges })
     ).pipe(
       Effect.andThen(Effect.never),
-      Effect.onInterrupt(() => printSummary(receiver.summary(), format === "json"))
+      Effect.onInterrupt(() => printSummary(receiver.summary(), isJson))
     )
   }, (effect, { to }) =>
     Effect.scoped(effect).pipe(
