@@ -3,6 +3,7 @@
  * absent or has another type, and run `npm run docs`. It refuses such a change without a new version.
  */
 import { contract } from "@payments/program"
+import { handoffOutput } from "@payments/program/handoff"
 import { Schema } from "effect"
 
 const { completeScan, consumer, flag, generation, integer, jsonOutput, nullable, optional } = contract
@@ -166,4 +167,4 @@ export const outputs = {
   })
 }
 
-export const all: ReadonlyArray<contract.JsonOutput> = [...Object.values(outputs), contract.handoffOutput]
+export const all: ReadonlyArray<contract.JsonOutput> = [...Object.values(outputs), handoffOutput]

@@ -2,7 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { mismatchOf } from "@payments/testkit/contract/CheckedOutput"
 import { bodyOf, bodyVersion } from "../../../copy/src/handoff/Body.ts"
 import type { ChangeRow } from "../../../copy/src/store/Store.ts"
-import { handoffOutput, jsonSchemas } from "../../src/contract/index.ts"
+import { handoffOutput } from "../../src/contract/HandoffOutput.ts"
+import { jsonSchemas } from "../../src/contract/index.ts"
 
 const batch = {
   generation: "g1",
