@@ -1,6 +1,6 @@
 /** Every JSON output is printed once by the program, and has the members of its schema and no other. */
-import { assert, describe, it } from "@effect/vitest"
 import * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it } from "@effect/vitest"
 import { Destination, moveConsumer } from "@payments/copy"
 import { PaymentsApi } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"

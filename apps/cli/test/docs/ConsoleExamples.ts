@@ -42,11 +42,17 @@ export const withOutput = Effect.fnUntraced(function*(page: string) {
     writeFileSync(join(programs, name), `#!/bin/sh\nexec "${process.execPath}" "${file}" "$@"\n`, { mode: 0o755 })
   }
   const commands = Array.from(page.matchAll(block), ([, body = ""]) => commandsOf(body)).flat()
-  const script = ["trap 'kill $sandbox $receiver' EXIT", ...commands.flatMap((line) => [inShell(line, ports), `echo '${mark}'`])]
+  const script = [
+    "trap 'kill $sandbox $receiver' EXIT",
+    ...commands.flatMap((line) => [inShell(line, ports), `echo '${mark}'`])
+  ]
   const work = join(folder, "work")
   mkdirSync(work)
   for (const [, body = "", name = ""] of page.matchAll(tomlFile)) {
-    writeFileSync(join(work, name), body.replaceAll(/127\.0\.0\.1:(8787|8790)/g, (_, port) => `127.0.0.1:${portIn(ports, port)}`))
+    writeFileSync(
+      join(work, name),
+      body.replaceAll(/127\.0\.0\.1:(8787|8790)/g, (_, port) => `127.0.0.1:${portIn(ports, port)}`)
+    )
   }
   const { stdout } = yield* runProgram("bash", ["-c", `exec 2>&1\n${script.join("\n")}`], {
     cwd: work,

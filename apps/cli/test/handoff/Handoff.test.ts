@@ -101,6 +101,8 @@ describe("payments sandbox receiver", () => {
       const file = join(folder, "received.ndjson")
       const faults = `[{"fault":"status","status":500,"to":2,"applied":true},{"fault":"close","nth":4}]`
       const { end, url } = yield* receiving("--secret-file", keyFile, "--to", file, "--faults", faults)
+      const other = yield* run("sandbox", "receiver", "--port", "0", "--secret-file", keyFile, "--to", file)
+      assert.deepStrictEqual([other.code, /another receiver writes/.test(other.err)], [2, true])
       assert.strictEqual((yield* handingOff(to, url, secret)).state, "running")
       assert.deepStrictEqual(linesOf(file).map(({ seq }) => seq), Array.from({ length: 10 }, (_, index) => index + 1))
       const [, first, second, ...more] = yield* end

@@ -7,11 +7,14 @@ import { rowsOf, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { spawn, spawnSync } from "@payments/testkit/TestProcess"
 import { Effect, Fiber } from "effect"
 import { once } from "node:events"
-import { existsSync, readFileSync } from "node:fs"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
 import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import { runInProcess } from "../program/InProcess.ts"
 import { handingOff, keyOf, newSecret } from "./HandedOff.ts"
+
+const worker = join(import.meta.dirname, "../../../worker/dist/payments-worker.js")
 
 const folderOfReceivers = join(import.meta.dirname, "../../../../docs/receivers")
 
@@ -154,3 +157,62 @@ describe.each(receivers)("docs/receivers/$file", ({ args, file, program, read, v
     60_000
   )
 })
+
+it.live("docs/receivers/receiver.ts gets each change once from a worker that is killed", () =>
+  Effect.gen(function*() {
+    const folder = yield* temporaryFolder
+    const { KEY, ...files } = {
+      KEY: newSecret(),
+      secret: join(folder, "ledger.secret"),
+      config: join(folder, "payments.toml"),
+      copy: join(folder, "payments.db"),
+      database: join(folder, "received.db")
+    }
+    const [count, port] = [400, yield* Effect.promise(freePort)]
+    for (const amount of [1, 2]) {
+      const invoices = Array.from({ length: count }, (_, index) => ({ id: `inv_${index}`, amount }))
+      const { code, err } = yield* runInProcess(layerTest({ invoices }), ["export", "--to", `sqlite:${files.copy}`])
+      assert.strictEqual(code, 0, err)
+    }
+    // The records of the test have another source than that of the file.
+    const copy = new DatabaseSync(files.copy)
+    copy.exec("UPDATE destination SET source = 'https://payments.example.com/'")
+    copy.close()
+    writeFileSync(files.secret, `${KEY}\n`, { mode: 0o600 })
+    writeFileSync(
+      files.config,
+      `[sources.main]\nbase_url = "https://payments.example.com"\napi_key_env = "NONE"\nto = "sqlite:${files.copy}"\nevery = "30d"\n[sources.main.handoff.ledger]\nurl = "http://127.0.0.1:${port}/"\nsecret_file = "ledger.secret"\nmax_changes = 2\n`
+    )
+    const starting = (program: string, args: ReadonlyArray<string>, env: Record<string, string>) =>
+      Effect.acquireRelease(
+        Effect.sync(() =>
+          spawn(program, [...args], { stdio: "ignore", env: { PATH: process.env["PATH"] ?? "", ...env } })
+        ),
+        (started) => Effect.sync(() => started.kill("SIGKILL"))
+      )
+    yield* starting(process.execPath, [join(folderOfReceivers, "receiver.ts")], {
+      SECRET: KEY,
+      DATABASE: files.database,
+      PORT: String(port)
+    })
+    yield* Effect.repeat(Effect.delay(listens(port), "20 millis"), { until: (is) => is })
+    const run = [worker, "run", "--config", files.config, "--port", "0"]
+    for (let kill = 0; kill < 3; kill++) {
+      const started = yield* starting(process.execPath, run, { NONE: "sandbox_x" })
+      const before = inDatabase(files.database).length
+      yield* Effect.repeat(Effect.delay(Effect.sync(() => inDatabase(files.database).length), "5 millis"), {
+        until: (rows) => rows > before || rows === count
+      })
+      const exited = once(started, "exit")
+      started.kill("SIGKILL")
+      yield* Effect.promise(() => exited)
+    }
+    yield* starting(process.execPath, run, { NONE: "sandbox_x" })
+    yield* Effect.repeat(Effect.delay(Effect.sync(() => inDatabase(files.database).length), "50 millis"), {
+      until: (rows) => rows === count
+    })
+    assert.deepStrictEqual(
+      inDatabase(files.database),
+      Array.from({ length: count }, (_, index) => ({ seq: index + 1, amount: "2" }))
+    )
+  }).pipe(Effect.scoped), 60_000)

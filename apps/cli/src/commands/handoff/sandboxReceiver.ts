@@ -1,5 +1,5 @@
 /** `payments sandbox receiver`: a receiver of hand-offs on this machine, which shows what arrives. */
-import { nearest, printable, writeProblem } from "@payments/copy"
+import { lockFile, nearest, printable, writeProblem } from "@payments/copy"
 import { readPlainFile } from "@payments/core"
 import {
   CommandExit,
@@ -16,7 +16,7 @@ import {
   wholeNumberFlag
 } from "@payments/program"
 import type { Received, ReceiverSummary } from "@payments/sandbox"
-import { DateTime, Effect, Queue, Result, Schedule, Stream } from "effect"
+import { DateTime, Duration, Effect, Queue, Result, Schedule, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import { outputs } from "../../contract/Outputs.ts"
 import { printJson } from "../../output/ResultOutput.ts"
@@ -62,6 +62,7 @@ export const receiverCommand = Command.make(
     const chosen = yield* faultsOf(faults)
     const requests = yield* Queue.unbounded<Received>()
     const clock = yield* Effect.clockWith(Effect.succeed)
+    if (to !== undefined) yield* lockedFile(to)
     const receiver = yield* sandbox.receive({
       host,
       port: given.port,
@@ -126,6 +127,16 @@ export const receiverCommand = Command.make(
     }
   ])
 )
+
+/** Two receivers that append to one file would both append the same change. */
+const lockedFile = (file: string) =>
+  Effect.mapError(lockFile(`${file}.lock`, Duration.zero), ({ reason }) =>
+    reason._tag === "Locked"
+      ? usage(`--to: another receiver writes ${printable(file)}. Choose another file.`)
+      : new CommandExit({
+        exitCode: ExitCode.destination,
+        problem: `--to: ${printable(file)} cannot be written: ${reason.message}`
+      }))
 
 const largestFaultsFile = 1024 * 1024
 
