@@ -4,7 +4,7 @@
  * for those of others.
  */
 import { Destination, type Maintenance, type MoveError, type SinkError } from "@payments/copy"
-import { type Answer, type Attempted, handOff, type HandoffTakenOver, type SenderOptions } from "@payments/copy/handoff"
+import { type Answer, type Attempted, handOff, HandoffTakenOver, type SenderOptions } from "@payments/copy/handoff"
 import { Monotonic, type PaymentsConfigError } from "@payments/core"
 import type { Metrics } from "@payments/program"
 import { createConsumer, senderOf } from "@payments/program/handoff"
@@ -103,10 +103,11 @@ type SenderError = SinkError | HandoffTakenOver | MoveError
 /** Sends until it is interrupted. Errors and defects are followed by another attempt. */
 const sender = Effect.fnUntraced(function*(loop: Loop, handoff: SourceHandoff, maintenance: Maintenance) {
   const { consumer } = handoff
+  const own: OwnEpoch = { epoch: undefined }
   let wait = firstWait
   for (;;) {
     const startedAt = yield* Monotonic.millis
-    const error = yield* once(loop, handoff, maintenance).pipe(
+    const error = yield* once(loop, handoff, { maintenance, own }).pipe(
       Effect.flip,
       Effect.catchCauseIf(
         (cause) => !Cause.hasInterruptsOnly(cause),
@@ -120,8 +121,10 @@ const sender = Effect.fnUntraced(function*(loop: Loop, handoff: SourceHandoff, m
     const hasRun = (yield* Monotonic.millis) - startedAt >= Duration.toMillis(longestWait)
     if (hasRun) wait = firstWait
     if (error._tag === "Defect") yield* Effect.sleep(unexpectedWait)
-    else if (error._tag === "HandoffTakenOver") yield* awaitTurn(loop, handoff, maintenance)
-    else {
+    else if (error._tag === "HandoffTakenOver") {
+      own.epoch = undefined
+      yield* awaitTurn(loop, handoff, maintenance)
+    } else {
       yield* noteProblem(loop, consumer, error._tag === "SinkError" ? error : moveProblem(error))
       yield* Effect.sleep(Duration.times(wait, 0.5 + (yield* Random.next) / 2))
       wait = longer(wait)
@@ -131,14 +134,32 @@ const sender = Effect.fnUntraced(function*(loop: Loop, handoff: SourceHandoff, m
 
 const moveProblem = ({ _tag, message }: Exclude<MoveError, SinkError>) => ({ reason: _tag, error: message })
 
-const once = (loop: Loop, handoff: SourceHandoff, maintenance: Maintenance): Effect.Effect<never, SenderError> =>
+/** The epoch in which a sender has sent last. Undefined: it may take its hand-off over. */
+interface OwnEpoch {
+  epoch: number | undefined
+}
+
+const once = (
+  loop: Loop,
+  handoff: SourceHandoff,
+  { maintenance, own }: { readonly maintenance: Maintenance; readonly own: OwnEpoch }
+): Effect.Effect<never, SenderError> =>
   Effect.scoped(Effect.gen(function*() {
     const { consumer } = handoff
     yield* createConsumer(handoff, maintenance)
+    // After an error, a process that was frozen for a while must not stop the one that went on.
+    const stored = (yield* maintenance.handoffs).find((one) => one.consumer === consumer)
+    if (own.epoch !== undefined && stored !== undefined && stored.epoch !== own.epoch) {
+      return yield* new HandoffTakenOver({ consumer })
+    }
     yield* noProblem(loop, consumer)
     const signal = loop.wakes.get(consumer)?.wait ?? Effect.never
     const options: SenderOptions = yield* senderOf(handoff, {
-      maintenance,
+      maintenance: {
+        ...maintenance,
+        takeOverHandoff: (name) =>
+          Effect.tap(maintenance.takeOverHandoff(name), ({ epoch }) => Effect.sync(() => void (own.epoch = epoch)))
+      },
       isFollowing: true,
       keys: patientKeys(loop, handoff, firstWait),
       untilWoken: Effect.asVoid(Effect.timeoutOption(signal, unsignalledWait)),

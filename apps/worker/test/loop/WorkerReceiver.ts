@@ -15,18 +15,19 @@ const live = { speed: 0, appearPerHour: 40, changePerHour: 40, vanishPerHour: 2 
 
 /** Starts the service and the receiver, and writes the sources file. `more` are further settings of the hand-off. */
 export const handedOff = Effect.fnUntraced(function*(
-  { consumers = ["ledger"], more = "", records = 50, replyTo = () => "ok", to }: {
+  { consumers = ["ledger"], more = "", delayMs, records = 50, replyTo = () => "ok", to }: {
     readonly consumers?: ReadonlyArray<string>
     readonly more?: string
     readonly records?: number
     readonly replyTo?: (numbers: ReadonlyArray<number>) => Reply
+    readonly delayMs?: () => number
     /** The destination. Default: an SQLite file. */
     readonly to?: string
   } = {}
 ) {
   const folder = yield* temporaryFolder
   const sandbox = Context.get(yield* Layer.build(Sandbox.layer({ records, seed: 1, live })), Sandbox)
-  const { paths, received, url } = yield* receiver(replyTo)
+  const { paths, received, url } = yield* receiver(replyTo, delayMs)
   const [config, keys, file] = ["payments.toml", "ledger.keys", "north.db"].map((name) => join(folder, name)) as [
     string,
     string,

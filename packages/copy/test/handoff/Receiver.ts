@@ -42,8 +42,11 @@ export interface Received {
   readonly headers: { readonly [name: string]: string }
 }
 
-/** Starts a receiver. Returns its URL and what it has stored, in order. */
-export const receiver = Effect.fnUntraced(function*(replyTo: (numbers: ReadonlyArray<number>) => Reply) {
+/** Starts a receiver, which answers after a delay. Returns its URL and what it has stored, in order. */
+export const receiver = Effect.fnUntraced(function*(
+  replyTo: (numbers: ReadonlyArray<number>) => Reply,
+  delayMs: () => number = () => 0
+) {
   const received: Array<Received> = []
   const paths: Array<string> = []
   const server = createServer((request, response) => {
@@ -59,9 +62,11 @@ export const receiver = Effect.fnUntraced(function*(replyTo: (numbers: ReadonlyA
       if (stores.has(reply)) received.push({ id: headers["webhook-id"] ?? "", body, numbers, headers })
       if (reply === "lost") request.socket.destroy()
       if (reply === "lost" || reply === "late") return
-      response.writeHead(statuses[reply], { location: "/elsewhere", "retry-after": "0" })
-      if (reply === "endless") response.write("x")
-      else response.end("no")
+      setTimeout(() => {
+        response.writeHead(statuses[reply], { location: "/elsewhere", "retry-after": "0" })
+        if (reply === "endless") response.write("x")
+        else response.end("no")
+      }, delayMs())
     })
   })
   return { url: `http://127.0.0.1:${yield* listening(server)}/hook?a=b`, received, paths }

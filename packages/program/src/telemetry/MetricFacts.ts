@@ -17,7 +17,7 @@ export interface ObservedSource {
 /** What the gauges of a hand-off show. Null: not known. */
 export interface ObservedHandoff {
   readonly consumer: string
-  /** Those that are `inactive` or `removed` have no series. */
+  /** `inactive`: it has no gauges. `removed`: it has no series. */
   readonly state: string
   readonly reason: HandoffReason | null
   readonly lagChanges: number | null

@@ -194,9 +194,13 @@ const makeSources = (context: Context.Context<never>) => {
     getOrAdd(sourceOf(source).handoffs, consumer, () => new Series(context, "handoff", { source, consumer }))
   const observeSource = (source: ObservedSource, now: number, cluster: ObservedCluster) => {
     const { handoffs, lists, series } = sourceOf(source.name)
-    const sending = source.handoffs?.filter(({ state }) => state !== "inactive" && state !== "removed") ?? []
-    for (const handoff of sending) handoffOf(source.name, handoff.consumer).note("Handoff", handoff)
-    removeOthers(handoffs, sending.map(({ consumer }) => consumer), (own) => own.clear())
+    const configured = source.handoffs?.filter(({ state }) => state !== "removed") ?? []
+    for (const handoff of configured) {
+      const own = handoffOf(source.name, handoff.consumer)
+      if (handoff.state === "inactive") own.removeGaugesExcept("HandoffAttempt")
+      else own.note("Handoff", handoff)
+    }
+    removeOthers(handoffs, configured.map(({ consumer }) => consumer), (own) => own.clear())
     const isHere = source.state !== "elsewhere"
     series.note("Placement", { isHere, cluster })
     if (isHere) {
