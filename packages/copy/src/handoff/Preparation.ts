@@ -9,7 +9,7 @@ import type { ChangeRange } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { Handoff, HandoffBatch } from "../store/HandoffStore.ts"
 import type { ChangeRow, Maintenance } from "../store/Store.ts"
-import { type BatchLimits, bodyOf, type BatchStart, chooseBatch, isSent, type Shape } from "./Body.ts"
+import { type BatchLimits, bodyOf, type BatchStart, chooseBatch, isSent, messageId, type Shape } from "./Body.ts"
 
 /** Where the changes are, and which of them are sent. */
 export interface ChangeSource {
@@ -26,7 +26,7 @@ export interface ChangeSource {
 export interface ReadyBatch {
   readonly batch: HandoffBatch
   /** Undefined if none of its changes is sent any more, because the settings have changed. */
-  readonly body: Uint8Array | undefined
+  readonly message: { readonly id: string; readonly body: Uint8Array } | undefined
   /** When its changes were read, in monotonic milliseconds. An erasure that was stored later is not in the text. */
   readonly readAt: number
 }
@@ -35,6 +35,8 @@ export interface Prepared {
   readonly ready: ReadonlyArray<ReadyBatch>
   /** Every change up to this number is in one of the batches, or is not sent. */
   readonly through: number
+  /** Whether a boundary of a batch after these may be stored. */
+  readonly isRepeated: boolean
 }
 
 /** The most changes that are read at a time. */
@@ -43,10 +45,7 @@ const readAtOnce = 1000
 /** How many more changes are read than the batches before had. */
 const readMore = 8
 
-/** The most bytes that are ready at a time, unless one batch is larger. */
-const readyBytes = 2_000_000
-
-interface Wanted extends Pick<ChangeRange, "last">, Pick<HandoffBatch, "generation" | "after"> {
+interface Wanted extends Pick<ChangeRange, "last">, Pick<HandoffBatch, "generation" | "after">, Pick<Prepared, "isRepeated"> {
   readonly mostChanges: Handoff["mostChanges"]
   /** The most batches to prepare, and the changes of the batch before. */
   readonly count: number
@@ -56,21 +55,23 @@ interface Wanted extends Pick<ChangeRange, "last">, Pick<HandoffBatch, "generati
 /** Prepares the next batches after a number. */
 export const prepare = Effect.fnUntraced(function*(
   source: ChangeSource,
-  { after, count, generation, last, mostChanges, previous }: Wanted
+  { after, count, generation, isRepeated, last, mostChanges, previous }: Wanted
 ): Effect.fn.Return<Prepared, SinkError> {
-  if (after >= last) return { ready: [], through: after }
+  if (after >= last) return { ready: [], through: after, isRepeated }
   const { consumer, limits, lists, maintenance, selection, shape } = source
   const changes = Math.min(limits.changes, mostChanges ?? limits.changes)
   // Batches are often limited by their size, and then more changes would be read in vain.
   const most = shape.kinds === undefined ? Math.min(readAtOnce, count * (previous ?? changes) + readMore) : readAtOnce
   const readAt = yield* Monotonic.millis
   const rows = yield* maintenance.changes(after, most, lists)
-  const stored = yield* maintenance.handoffBatches(consumer, { generation, after, selection, count })
+  const stored = isRepeated
+    ? yield* maintenance.handoffBatches(consumer, { generation, after, selection, count })
+    : []
   const sent = rows.filter((row) => isSent(shape, row))
   const isWhole = rows.length < most
   const ready: Array<ReadyBatch> = []
-  let [index, through, bytes] = [0, after, 0]
-  while (index < sent.length && ready.length < count && bytes < readyBytes) {
+  let [index, through] = [0, after]
+  while (index < sent.length && ready.length < count) {
     const first = sent[index]
     if (first === undefined) break
     const known = stored.find((one) => one.first === first.seq)
@@ -91,11 +92,11 @@ export const prepare = Effect.fnUntraced(function*(
     ready.push(one)
     index += own.length
     through = batch.last
-    bytes += one.body?.length ?? 0
   }
-  if (index < sent.length) return { ready, through }
+  const rest = { ready, isRepeated: stored.length > 0 }
+  if (index < sent.length) return { ...rest, through }
   // All changes up to `last` had been committed before the rows were read.
-  return { ready, through: Math.max(through, rows.at(-1)?.seq ?? 0, isWhole ? last : 0) }
+  return { ...rest, through: Math.max(through, rows.at(-1)?.seq ?? 0, isWhole ? last : 0) }
 })
 
 const startOf = Effect.fnUntraced(function*(
@@ -112,7 +113,11 @@ const readyOf = (
   { shape }: ChangeSource,
   batch: HandoffBatch,
   { readAt, rows }: { readonly rows: ReadonlyArray<ChangeRow>; readonly readAt: number }
-): ReadyBatch => ({ batch, body: rows.length === 0 ? undefined : bodyOf(shape, batch, rows), readAt })
+): ReadyBatch => {
+  if (rows.length === 0) return { batch, message: undefined, readAt }
+  const body = bodyOf(shape, batch, rows)
+  return { batch, message: { id: messageId(batch, body), body }, readAt }
+}
 
 /** Reads the changes of a stored batch. */
 export const read = Effect.fnUntraced(function*(

@@ -10,13 +10,13 @@
  * Waits are monotonic. Only a sender that starts reads when the next attempt is due from the wall clock.
  */
 import { type Lists, Monotonic } from "@payments/core"
-import { type Array as Arr, Data, DateTime, Duration, Effect, Fiber, Random } from "effect"
+import { type Array as Arr, Data, DateTime, Duration, Effect, Random } from "effect"
 import { moveConsumer } from "../ask/Consumers.ts"
 import type { ChangeRange, StoredPosition } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { Handoff, HandoffBatch, HandoffChange } from "../store/HandoffStore.ts"
 import type { Maintenance } from "../store/Store.ts"
-import { type BatchLimits, batchLimits, messageId, selectionOf, type Shape } from "./Body.ts"
+import { type BatchLimits, batchLimits, selectionOf, type Shape } from "./Body.ts"
 import {
   afterAnswer,
   type Answer,
@@ -75,8 +75,12 @@ const [pollChanges, pollDecision] = [Duration.millis(200), Duration.seconds(1)] 
 /** Changes that were read longer ago are read again before they are sent: below a second, with time for a slow moment. */
 const freshMs = 900
 
-/** The most batches that are prepared at a time. */
-export const mostReady = 32
+/** The most batches that are prepared at a time, and the size at which no more are. */
+export const mostReady = 96
+const readyBytes = 2_000_000
+
+/** The batches that are read during a request. The answer waits meanwhile. */
+const readAtOnce = 2
 
 /** How long it may take to send the batches that are prepared at a time. */
 const readyMs = 250
@@ -209,7 +213,7 @@ const begin = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Handoff | undefined, SinkError | HandoffTakenOver> {
   // A destination without generations has no hand-offs.
   if (generation === undefined) return undefined
-  const wanted = { after: position, generation, last, mostChanges, count: 1, previous: undefined }
+  const wanted = { after: position, generation, last, mostChanges, count: 1, previous: undefined, isRepeated: true }
   const { ready: [first], through } = yield* prepare(sender, wanted)
   if (first === undefined) {
     if (through === position) return undefined
@@ -255,7 +259,7 @@ const makeDueIn = (policy: HandoffPolicy): (handoff: Handoff) => Effect.Effect<D
   })
 }
 
-/** A range of batches that are sent one after the other. Only the functions below change it. */
+/** Batches that are sent one after the other. Only the functions below change it. */
 interface Delivery {
   readonly generation: string
   /** The stored state, the stored position, and the range of the changes when they were stored. */
@@ -266,9 +270,8 @@ interface Delivery {
   accepted: number | undefined
   /** The batches whose boundaries are stored. The first one is in flight. */
   readonly ready: Array<ReadyBatch>
-  /** Every change up to this number is in one of the batches so far, or is not sent. */
-  through: number
-  preparing: Fiber.Fiber<Prepared, SinkError | HandoffTakenOver> | undefined
+  /** The batches that were prepared, and whose boundaries are not stored yet. */
+  pending: Prepared
   /** Somebody has stopped the hand-off or moved its consumer, or the destination was restored. */
   isOver: boolean
   /** The time that a batch takes, and the changes of the last one. */
@@ -294,13 +297,16 @@ const deliver = Effect.fnUntraced(function*(
     range,
     accepted: undefined,
     ready: [first],
-    through: last,
-    preparing: undefined,
+    pending: { ready: [], through: last, isRepeated: true },
     isOver: false,
     msPerBatch: undefined,
     previous: changes
   }
-  return yield* Effect.onInterrupt(sendAll(sender, delivery, first), () => storeAtEnd(sender, delivery))
+  return yield* Effect.onInterrupt(sendAll(sender, delivery, first), () =>
+    delivery.accepted === undefined
+      ? Effect.void
+      // Without the position, the batches are repeated, with their ids.
+      : Effect.ignore(finish(sender, { ...delivery, isOver: true })))
 })
 
 const sendAll = Effect.fnUntraced(function*(
@@ -309,41 +315,40 @@ const sendAll = Effect.fnUntraced(function*(
   first: ReadyBatch
 ): Effect.fn.Return<Handoff, SinkError | HandoffTakenOver> {
   // Nothing is prepared before the first batch is accepted: the receiver may be down.
+  let meanwhile: Effect.Effect<void, SinkError | HandoffTakenOver> = Effect.void
   for (let current: ReadyBatch | undefined = first; current !== undefined;) {
-    const ended = yield* sendOne(sender, delivery, current)
+    const ended = yield* sendOne(sender, delivery, current, meanwhile)
     if (ended !== undefined) return ended
-    if (delivery.ready.length === 0) yield* prepared(sender, delivery)
+    if (delivery.ready.length === 0) yield* prepareMore(sender, delivery)
     current = delivery.isOver ? undefined : delivery.ready[0]
     // The end stores the position, and compares what may have changed meanwhile.
-    if (current === undefined || !(yield* isFresh(current))) break
-    if (delivery.preparing === undefined && delivery.ready.length <= mostReady / 2) {
-      const preparing = Effect.andThen(Effect.yieldNow, prepareMore(sender, delivery))
-      delivery.preparing = yield* Effect.forkChild(preparing)
-    }
+    if (current !== undefined && !(yield* isFresh(current))) break
+    meanwhile = Effect.andThen(Effect.yieldNow, prepareMore(sender, delivery))
   }
   return yield* finish(sender, delivery)
 })
 
-/** Sends a batch. Returns undefined if it was accepted, else what was stored. */
+/** Sends a batch, and does something meanwhile. Returns undefined if it was accepted, else what was stored. */
 const sendOne = Effect.fnUntraced(function*(
   sender: Sender,
   delivery: Delivery,
-  given: ReadyBatch
+  given: ReadyBatch,
+  meanwhile: Effect.Effect<void, SinkError | HandoffTakenOver>
 ): Effect.fn.Return<Handoff | undefined, SinkError | HandoffTakenOver> {
   const start = yield* Monotonic.millis
   const now = DateTime.formatIso(yield* DateTime.now)
   const { batch } = given
   const isStored = delivery.handoff.batch?.nonce === batch.nonce
-  const verdict = yield* attempt(sender, isStored ? delivery.handoff : begun(delivery.handoff, batch, now), given)
+  const attempted = attempt(sender, isStored ? delivery.handoff : begun(delivery.handoff, batch, now), given)
+  const [verdict] = yield* Effect.all([attempted, meanwhile], { concurrency: 2 })
   if (verdict._tag === "Accept") {
     const took = (yield* Monotonic.millis) - start
-    delivery.msPerBatch = ((delivery.msPerBatch ?? took) + took) / 2
+    delivery.msPerBatch = ((delivery.msPerBatch ?? took) * 7 + took) / 8
     delivery.accepted = batch.last
     delivery.previous = batch.changes
     delivery.ready.shift()
     return undefined
   }
-  yield* preparedNothing(delivery)
   const { accepted, generation, position } = delivery
   const judgedAt = DateTime.toEpochMillis(yield* DateTime.now)
   const judge: HandoffChange["change"] = (stored) =>
@@ -365,14 +370,14 @@ const attempt = Effect.fnUntraced(function*(
   given: ReadyBatch
 ): Effect.fn.Return<Verdict, SinkError> {
   const keys = yield* sender.keys
-  const { batch, body } = yield* refreshed(sender, given)
-  if (body === undefined) return { _tag: "Accept" }
+  const { batch, message } = yield* refreshed(sender, given)
+  if (message === undefined) return { _tag: "Accept" }
   const timestamp = Math.floor(DateTime.toEpochMillis(yield* DateTime.now) / 1000)
-  const answer = yield* sender.post({ ...sign({ id: messageId(batch, body), timestamp, body }, keys) }, body)
+  const answer = yield* sender.post({ ...sign({ ...message, timestamp }, keys) }, message.body)
   const now = DateTime.toEpochMillis(yield* DateTime.now)
   const fraction = yield* Random.next
   const verdict = afterAnswer(sender.policy, { attempts, firstAttemptAt, batch }, answer, { now, fraction })
-  yield* sender.onAttempt?.({ batch, attempts, bytes: body.length, answer, verdict }) ?? Effect.void
+  yield* sender.onAttempt?.({ batch, attempts, bytes: message.body.length, answer, verdict }) ?? Effect.void
   return verdict
 })
 
@@ -389,87 +394,73 @@ const refreshed = Effect.fnUntraced(function*(
 const isFresh = ({ readAt }: ReadyBatch): Effect.Effect<boolean> =>
   Effect.map(Monotonic.millis, (now) => now - readAt < freshMs)
 
-/** Prepares the next batches, and stores their boundaries, the batch in flight, and the position that was reached. */
+/** How many batches are prepared before their boundaries are stored. */
+const mostPending = ({ accepted, handoff, msPerBatch = readyMs, position }: Delivery): number =>
+  // Where a change was refused before, the next one may be refused too.
+  settled(handoff, accepted ?? position).mostChanges === undefined
+    ? Math.max(1, Math.min(mostReady, Math.floor(readyMs / Math.max(1, msPerBatch))))
+    : 1
+
+/**
+ * Prepares some of the next batches. Once they are enough, or as soon as they are needed, stores their boundaries, the
+ * batch in flight, and the position that was reached.
+ */
 const prepareMore = Effect.fnUntraced(function*(
   sender: Sender,
   delivery: Delivery
-): Effect.fn.Return<Prepared, SinkError | HandoffTakenOver> {
-  const { generation, msPerBatch = readyMs, position: from, previous, range: { last }, through } = delivery
-  const { mostChanges } = settled(delivery.handoff, delivery.accepted ?? from)
-  // Where a change was refused before, the next one may be refused too.
-  const count = mostChanges === undefined
-    ? Math.max(1, Math.min(mostReady, Math.floor(readyMs / Math.max(1, msPerBatch))))
-    : 1
-  const next = yield* prepare(sender, { after: through, generation, last, mostChanges, count, previous })
-  const [first] = next.ready
-  if (first === undefined) return next
-  const { accepted, ready: [current = first] } = delivery
+): Effect.fn.Return<void, SinkError | HandoffTakenOver> {
+  const { generation, handoff, accepted, pending, position, previous, range: { last } } = delivery
+  const left = mostPending(delivery) - pending.ready.length
+  if (left > 0 && pending.through < last && !isLarge(pending)) {
+    const { mostChanges } = settled(handoff, accepted ?? position)
+    const { isRepeated, through: after } = pending
+    const count = Math.min(readAtOnce, left)
+    const more = yield* prepare(sender, { after, generation, last, mostChanges, count, previous, isRepeated })
+    delivery.pending = { ...more, ready: [...pending.ready, ...more.ready] }
+  }
+  if (delivery.ready.length <= 1 && delivery.pending.ready.length > 0) yield* storePending(sender, delivery)
+})
+
+const isLarge = ({ ready }: Prepared): boolean =>
+  ready.reduce((bytes, { message }) => bytes + (message?.body.length ?? 0), 0) >= readyBytes
+
+const storePending = Effect.fnUntraced(function*(
+  sender: Sender,
+  delivery: Delivery
+): Effect.fn.Return<void, SinkError | HandoffTakenOver> {
+  const { accepted, generation, pending: { ready }, position: from } = delivery
+  const [current] = [...delivery.ready, ...ready]
   const now = DateTime.formatIso(yield* DateTime.now)
   const position = accepted ?? from
   const { handoff, range } = yield* changeAndMove(sender, {
     position,
     generation,
     from,
-    boundaries: next.ready.flatMap(({ batch }) => batch === current.batch ? [] : [batch]),
+    boundaries: ready.flatMap(({ batch }) => batch === current?.batch ? [] : [batch]),
     change: (stored) => {
       const reached = settled(stored, position)
-      return stored.state === "running" ? begun(reached, current.batch, now) : reached
+      return stored.state === "running" && current !== undefined ? begun(reached, current.batch, now) : reached
     }
   })
   delivery.handoff = handoff
-  if (range === undefined || !isReady(handoff, current.batch, range)) delivery.isOver = true
-  if (range === undefined) return { ready: [], through }
+  delivery.isOver = range === undefined || current === undefined || !isReady(handoff, current.batch, range)
+  if (range === undefined) return
   delivery.position = position
   delivery.range = range
-  // More may have been accepted meanwhile.
+  // The batch in flight may have been accepted meanwhile.
   if (delivery.accepted === accepted) delivery.accepted = undefined
-  return next
-})
-
-/** Takes the batches that were prepared, or prepares them. */
-const prepared = Effect.fnUntraced(function*(
-  sender: Sender,
-  delivery: Delivery
-): Effect.fn.Return<void, SinkError | HandoffTakenOver> {
-  const { preparing } = delivery
-  delivery.preparing = undefined
-  const { ready, through } = yield* preparing === undefined ? prepareMore(sender, delivery) : Fiber.join(preparing)
   delivery.ready.push(...ready)
-  delivery.through = through
-})
-
-/** Waits until nothing is prepared any more. What was prepared is not sent now. */
-const preparedNothing = Effect.fnUntraced(function*(
-  delivery: Delivery
-): Effect.fn.Return<void, SinkError | HandoffTakenOver> {
-  if (delivery.preparing !== undefined) yield* Fiber.join(delivery.preparing)
-  delivery.preparing = undefined
+  delivery.pending = { ...delivery.pending, ready: [] }
 })
 
 /** Stores the position that was reached. */
 const finish = Effect.fnUntraced(function*(
   sender: Sender,
-  delivery: Delivery
+  { accepted, generation, handoff, isOver, pending, position: from, ready }: Delivery
 ): Effect.fn.Return<Handoff, SinkError | HandoffTakenOver> {
-  yield* preparedNothing(delivery)
-  const { accepted, generation, handoff, isOver, position: from, ready, through } = delivery
-  const position = ready.length === 0 && !isOver ? through : accepted ?? from
+  const isWhole = !isOver && ready.length + pending.ready.length === 0
+  const position = isWhole ? pending.through : accepted ?? from
   if (position === from && isOver) return handoff
-  return (yield* changeAndMove(sender, {
-    position,
-    generation,
-    from,
-    change: (stored) => settled(stored, position)
-  })).handoff
+  const settle = (stored: Handoff) => settled(stored, position)
+  return (yield* changeAndMove(sender, { position, generation, from, change: settle })).handoff
 })
-
-/** Stores the position at the end of the program. Without it, the batches would be repeated. */
-const storeAtEnd = (sender: Sender, delivery: Delivery): Effect.Effect<void> => {
-  const { preparing } = delivery
-  delivery.preparing = undefined
-  delivery.isOver = true
-  return (preparing === undefined ? Effect.void : Fiber.interrupt(preparing)).pipe(
-    Effect.andThen(Effect.suspend(() => delivery.accepted === undefined ? Effect.void : finish(sender, delivery))),
-    Effect.ignore // the batches are repeated, with their ids
-  )
-}
