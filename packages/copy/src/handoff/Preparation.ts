@@ -7,8 +7,9 @@ import { DateTime, Effect } from "effect"
 import { randomBytes } from "node:crypto"
 import type { ChangeRange } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
-import type { Handoff, HandoffBatch } from "../store/HandoffStore.ts"
+import type { Handoff, HandoffAside, HandoffBatch } from "../store/HandoffStore.ts"
 import type { ChangeRow, Maintenance } from "../store/Store.ts"
+import type { Asides } from "./Asides.ts"
 import { type BatchLimits, bodyOf, type BatchStart, chooseBatch, isSent, messageId, type Shape } from "./Body.ts"
 
 /** Where the changes are, and which of them are sent. */
@@ -20,6 +21,7 @@ export interface ChangeSource {
   readonly limits: BatchLimits
   readonly selection: string
   readonly scannedAt: ScannedAt
+  readonly asides: Asides
 }
 
 /** A batch with the text to send. */
@@ -27,14 +29,20 @@ export interface ReadyBatch {
   readonly batch: HandoffBatch
   /** Undefined if none of its changes is sent any more, because the settings have changed. */
   readonly message: { readonly id: string; readonly body: Uint8Array } | undefined
+  /** The id of its first record. */
+  readonly firstId: string
   /** When its changes were read, in monotonic milliseconds. An erasure that was stored later is not in the text. */
   readonly readAt: number
 }
 
 export interface Prepared {
   readonly ready: ReadonlyArray<ReadyBatch>
-  /** Every change up to this number is in one of the batches, or is not sent. */
+  /** Every change up to this number is in one of the batches, is set aside, or is not sent. */
   readonly through: number
+  /** Changes up to there that have to be set aside, because an earlier one of their record is. */
+  readonly held: ReadonlyArray<HandoffAside>
+  /** Whether the next change can be neither sent nor set aside. */
+  readonly isFull: boolean
   /** Whether a boundary of a batch after these may be stored. */
   readonly isRepeated: boolean
 }
@@ -57,25 +65,27 @@ export const prepare = Effect.fnUntraced(function*(
   source: ChangeSource,
   { after, count, generation, isRepeated, last, mostChanges, previous }: Wanted
 ): Effect.fn.Return<Prepared, SinkError> {
-  if (after >= last) return { ready: [], through: after, isRepeated }
+  if (after >= last) return { ready: [], through: after, held: [], isFull: false, isRepeated }
   const { consumer, limits, lists, maintenance, selection, shape } = source
   const changes = Math.min(limits.changes, mostChanges ?? limits.changes)
   // Batches are often limited by their size, and then more changes would be read in vain.
   const most = shape.kinds === undefined ? Math.min(readAtOnce, count * (previous ?? changes) + readMore) : readAtOnce
   const readAt = yield* Monotonic.millis
-  const rows = yield* maintenance.changes(after, most, lists)
+  const found = yield* maintenance.changes(after, most, lists)
   const stored = isRepeated
     ? yield* maintenance.handoffBatches(consumer, { generation, after, selection, count })
     : []
-  const sent = rows.filter((row) => isSent(shape, row))
-  const isWhole = rows.length < most
+  const { held, isFull, rows, sent } = source.asides.divide(found, found.filter((row) => isSent(shape, row)), generation)
+  const isWhole = found.length < most && !isFull
   const ready: Array<ReadyBatch> = []
   let [index, through] = [0, after]
   while (index < sent.length && ready.length < count) {
     const first = sent[index]
     if (first === undefined) break
     const known = stored.find((one) => one.first === first.seq)
-    const isKnown = known !== undefined && known.last <= last && known.changes <= (mostChanges ?? known.changes)
+    const isKnown = known !== undefined && known.last <= last && known.changes <= (mostChanges ?? known.changes) &&
+      // Changes that have to be set aside are only seen among those that were read.
+      (source.asides.isEmpty || isWhole || known.last <= (rows.at(-1)?.seq ?? 0))
     // A batch ends before the next stored one, which may have been sent.
     const end = stored.find((one) => one.first > first.seq)?.first ?? Infinity
     const next = sent.slice(index, index + changes + 1).filter(({ seq }) => seq < end)
@@ -94,9 +104,27 @@ export const prepare = Effect.fnUntraced(function*(
     through = batch.last
   }
   const rest = { ready, isRepeated: stored.length > 0 }
-  if (index < sent.length) return { ...rest, through }
+  if (index < sent.length) {
+    return { ...rest, through, isFull: false, held: yield* heldOf(source, held, { generation, through }) }
+  }
   // All changes up to `last` had been committed before the rows were read.
-  return { ...rest, through: Math.max(through, rows.at(-1)?.seq ?? 0, isWhole ? last : 0) }
+  through = Math.max(through, rows.at(-1)?.seq ?? 0, isWhole ? last : 0)
+  return { ...rest, through, isFull, held: yield* heldOf(source, held, { generation, through }) }
+})
+
+/** The changes up to a number that have to be set aside. */
+const heldOf = Effect.fnUntraced(function*(
+  source: ChangeSource,
+  held: ReadonlyArray<ChangeRow>,
+  { generation, through }: Pick<Prepared, "through"> & Pick<HandoffBatch, "generation">
+): Effect.fn.Return<ReadonlyArray<HandoffAside>, SinkError> {
+  const asides = yield* Effect.forEach(held.filter(({ seq }) => seq <= through), (row) =>
+    Effect.map(
+      startOf(source, row, { generation, after: row.seq - 1 }),
+      ({ after, ...start }): HandoffAside => ({ ...start, seq: row.seq, list: row.list, id: row.id, isRefused: false })
+    ))
+  source.asides.count(asides)
+  return asides
 })
 
 const startOf = Effect.fnUntraced(function*(
@@ -114,12 +142,13 @@ const readyOf = (
   batch: HandoffBatch,
   { readAt, rows }: { readonly rows: ReadonlyArray<ChangeRow>; readonly readAt: number }
 ): ReadyBatch => {
-  if (rows.length === 0) return { batch, message: undefined, readAt }
+  const firstId = rows[0]?.id ?? ""
+  if (rows.length === 0) return { batch, firstId, message: undefined, readAt }
   const body = bodyOf(shape, batch, rows)
-  return { batch, message: { id: messageId(batch, body), body }, readAt }
+  return { batch, firstId, message: { id: messageId(batch, body), body }, readAt }
 }
 
-/** Reads the changes of a stored batch. */
+/** Reads the changes of a stored batch, without those that were set aside. */
 export const read = Effect.fnUntraced(function*(
   source: ChangeSource,
   batch: HandoffBatch
@@ -129,7 +158,7 @@ export const read = Effect.fnUntraced(function*(
   const readAt = yield* Monotonic.millis
   for (let after = batch.first - 1; after < batch.last;) {
     const some = yield* source.maintenance.changes(after, Math.min(batch.last - after, readAtOnce), lists)
-    rows.push(...some.filter((row) => row.seq <= batch.last && isSent(source.shape, row)))
+    rows.push(...some.filter((row) => isSent(source.shape, row) && !source.asides.isBlocked(row)))
     after = some.at(-1)?.seq ?? batch.last
   }
   return readyOf(source, batch, { rows, readAt })
