@@ -129,7 +129,9 @@ const sendOne = Effect.fnUntraced(function*(
     return undefined
   }
   const { accepted, generation, position } = delivery
-  if (verdict._tag === "Halt" && verdict.reason === "refused" && sender.order === "per-record" && sender.asides.hasRoom()) {
+  if (
+    verdict._tag === "Halt" && verdict.reason === "refused" && sender.order === "per-record" && sender.asides.hasRoom()
+  ) {
     return yield* setAside(sender, delivery, given)
   }
   const judgedAt = DateTime.toEpochMillis(yield* DateTime.now)

@@ -10,7 +10,7 @@ import type { SinkError } from "../port/Sink.ts"
 import type { Handoff, HandoffAside, HandoffBatch } from "../store/HandoffStore.ts"
 import type { ChangeRow, Maintenance } from "../store/Store.ts"
 import type { Asides } from "./Asides.ts"
-import { type BatchLimits, bodyOf, type BatchStart, chooseBatch, isSent, messageId, type Shape } from "./Body.ts"
+import { type BatchLimits, type BatchStart, bodyOf, chooseBatch, isSent, messageId, type Shape } from "./Body.ts"
 
 /** Where the changes are, and which of them are sent. */
 export interface ChangeSource {
@@ -53,7 +53,9 @@ const readAtOnce = 1000
 /** How many more changes are read than the batches before had. */
 const readMore = 8
 
-interface Wanted extends Pick<ChangeRange, "last">, Pick<HandoffBatch, "generation" | "after">, Pick<Prepared, "isRepeated"> {
+interface Wanted
+  extends Pick<ChangeRange, "last">, Pick<HandoffBatch, "generation" | "after">, Pick<Prepared, "isRepeated">
+{
   readonly mostChanges: Handoff["mostChanges"]
   /** The most batches to prepare, and the changes of the batch before. */
   readonly count: number
@@ -75,7 +77,11 @@ export const prepare = Effect.fnUntraced(function*(
   const stored = isRepeated
     ? yield* maintenance.handoffBatches(consumer, { generation, after, selection, count })
     : []
-  const { held, isFull, rows, sent } = source.asides.divide(found, found.filter((row) => isSent(shape, row)), generation)
+  const { held, isFull, rows, sent } = source.asides.divide(
+    found,
+    found.filter((row) => isSent(shape, row)),
+    generation
+  )
   const isWhole = found.length < most && !isFull
   const ready: Array<ReadyBatch> = []
   let [index, through] = [0, after]
@@ -121,7 +127,17 @@ const heldOf = Effect.fnUntraced(function*(
   const asides = yield* Effect.forEach(held.filter(({ seq }) => seq <= through), (row) =>
     Effect.map(
       startOf(source, row, { generation, after: row.seq - 1 }),
-      ({ after, ...start }): HandoffAside => ({ ...start, seq: row.seq, list: row.list, id: row.id, isRefused: false })
+      ({ nonce, scannedAt, selection, storedAt }): HandoffAside => ({
+        generation,
+        seq: row.seq,
+        list: row.list,
+        id: row.id,
+        isRefused: false,
+        nonce,
+        scannedAt,
+        selection,
+        storedAt
+      })
     ))
   source.asides.count(asides)
   return asides

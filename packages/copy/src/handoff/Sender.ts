@@ -16,7 +16,17 @@ import type { SinkError } from "../port/Sink.ts"
 import type { Handoff, HandoffAside, HandoffBatch } from "../store/HandoffStore.ts"
 import { asidesOf } from "./Asides.ts"
 import { batchLimits, selectionOf } from "./Body.ts"
-import { begun, type HandoffPolicy, handoffPolicy, nextStep, repeated, settled, stopped, type Verdict, waitBefore } from "./Decision.ts"
+import {
+  begun,
+  type HandoffPolicy,
+  handoffPolicy,
+  nextStep,
+  repeated,
+  settled,
+  stopped,
+  type Verdict,
+  waitBefore
+} from "./Decision.ts"
 import { deliver } from "./Delivery.ts"
 import { makeScannedAt, prepare, read } from "./Preparation.ts"
 import { attempt, change, changeAndMove, HandoffTakenOver, type Sender, type SenderOptions } from "./Sending.ts"
@@ -174,17 +184,26 @@ const makeSendAsides = () => {
       }
       failures = 0
       const isGone = verdict._tag === "Halt" && verdict.reason === "gone"
-      handoff = yield* change(sender, (stored) => isGone ? stopped(stored, "gone") : stored, {
-        ...verdict._tag === "Accept" ? { settledAside: aside } : { asides: [{ ...aside, isRefused: !isGone }] }
-      })
+      handoff = yield* change(
+        sender,
+        (stored) => isGone ? stopped(stored, "gone") : stored,
+        verdict._tag === "Accept" ? { settledAside: aside } : { asides: [{ ...aside, isRefused: !isGone }] }
+      )
       if (handoff.state !== "running") return handoff
     }
     return handoff
   })
 }
 
-const batchOf = ({ id, isRefused, seq, ...aside }: HandoffAside): HandoffBatch => ({
-  ...aside,
+const batchOf = (
+  { generation, list, nonce, scannedAt, selection, seq, storedAt }: HandoffAside
+): HandoffBatch => ({
+  generation,
+  list,
+  nonce,
+  scannedAt,
+  selection,
+  storedAt,
   after: seq - 1,
   first: seq,
   last: seq,
@@ -207,4 +226,3 @@ const makeDueIn = (policy: HandoffPolicy): (handoff: Handoff) => Effect.Effect<D
     return Duration.millis(Math.max(0, seen.dueMs - nowMs))
   })
 }
-

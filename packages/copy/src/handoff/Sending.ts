@@ -136,4 +136,3 @@ const refreshed = Effect.fnUntraced(function*(
 
 export const isFresh = ({ readAt }: ReadyBatch): Effect.Effect<boolean> =>
   Effect.map(Monotonic.millis, (now) => now - readAt < freshMs)
-

@@ -2,7 +2,14 @@
 import { Effect } from "effect"
 import type { SinkError } from "../port/Sink.ts"
 import type { ConsumerMove, ConsumerMoved } from "../store/ConsumerMove.ts"
-import type { Handoff, HandoffAside, HandoffBatch, HandoffChange, HandoffSkip, HandoffStore } from "../store/HandoffStore.ts"
+import type {
+  Handoff,
+  HandoffAside,
+  HandoffBatch,
+  HandoffChange,
+  HandoffSkip,
+  HandoffStore
+} from "../store/HandoffStore.ts"
 import { handoffVersion } from "../store/Migrations.ts"
 import { readNumber, readOptional, readOptionalNumber, readText, type Row } from "../store/StoredRows.ts"
 import { moveConsumerIn } from "./SqlConsumers.ts"
@@ -212,7 +219,9 @@ const changeAsides = Effect.fnUntraced(function*(
 })
 
 const givenOf = <A>(
-  columns: { readonly [name: string]: readonly ["text" | "bigint" | "timestamptz", (row: A) => string | number | null] },
+  columns: {
+    readonly [name: string]: readonly ["text" | "bigint" | "timestamptz", (row: A) => string | number | null]
+  },
   rows: ReadonlyArray<A>
 ) => ({
   names: Object.keys(columns),

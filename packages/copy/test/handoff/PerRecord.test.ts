@@ -87,7 +87,11 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       // Retention keeps the changes that are set aside. The next complete scan needs none of them.
       yield* exporting(layer, Array.from({ length: 5 }, () => 4))
       const { changes } = yield* Effect.delay(prune(maintenance, { keepChanges: Duration.zero }), "2 millis")
-      assert.deepStrictEqual([changes.through, changes.heldBack], [2, [{ by: "consumer", name: consumer, position: 2 }]])
+      assert.deepStrictEqual([changes.through, changes.heldBack], [2, [{
+        by: "consumer",
+        name: consumer,
+        position: 2
+      }]])
       // Later changes of the record wait too, also in a strict order.
       yield* exporting(layer, [4, 4, 5, 4, 5])
       yield* sending(maintenance, post)
@@ -127,8 +131,19 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       const { maintenance, post, received, refused } = yield* opened
       yield* maintenance.takeOverHandoff(consumer)
       const { generation = "" } = yield* maintenance.changeRange
-      const aside = { generation, list: "invoices", id: "inv_2", selection: "s", nonce: "n", storedAt: at, scannedAt: undefined }
-      const asides = Array.from({ length: mostAside - 2 }, (_, index) => ({ ...aside, seq: 1000 + index, isRefused: true }))
+      const aside = {
+        generation,
+        list: "invoices",
+        id: "inv_2",
+        selection: "s",
+        nonce: "n",
+        storedAt: at,
+        scannedAt: undefined
+      }
+      const asides = Array.from(
+        { length: mostAside - 2 },
+        (_, index) => ({ ...aside, seq: 1000 + index, isRefused: true })
+      )
       yield* maintenance.changeHandoff({ consumer, epoch: 1, change: (stored) => stored, asides })
       assert.deepInclude(yield* sending(maintenance, post, { order }), { state: "waiting", reason: "full" })
       assert.deepStrictEqual(numbersOf(received), [1, 2, 4, 5, 6, 7, 9, 10, 11, 12])
@@ -142,79 +157,89 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
   const at = "2026-01-01T00:00:00.000Z"
 
   /** Plays one history of exports, refusals, faults, kills, second senders, replays and decisions. */
-  const play = Effect.fnUntraced(function*(history: number, figures: { aside: number; skipped: number; kills: number }) {
-    const dice = diceOf(seed, "records", name, history)
-    const folder = yield* temporaryFolder
-    const layer = layerIn(folder)
-    const amounts = Array.from({ length: 1 + dice.below(8) }, () => 1)
-    yield* exporting(layer, amounts)
-    const maintenance = yield* open(folder)
-    yield* subscribed(maintenance)
-    const [refused, skipped] = [new Set<number>(), new Set<number>()]
-    let isCalm = false
-    const { received, url } = yield* receiver((numbers): Reply => {
-      if (numbers.some((seq) => refused.has(seq))) return "refuse"
-      return isCalm || !dice.chance(0.2) ? "ok" : dice.pick(["error", "lost", "late", "recanted"])
-    })
-    const post = yield* postTo(url, "40 millis")
-    const send = Effect.gen(function*() {
-      const limits = { changes: 1 + dice.below(6), bytes: 100 + dice.below(3000) }
-      const running = sending(maintenance, post, { limits, order })
-      const isKilled = (yield* Effect.timeoutOption(running, dice.chance(0.6) ? 5000 : dice.below(30)))._tag === "None"
-      if (isKilled) figures.kills++
-    })
-    const decide = Effect.gen(function*() {
-      const [first] = (yield* maintenance.handoffAsides(consumer)).filter(({ isRefused }) => isRefused)
-      const [stored] = yield* maintenance.handoffs
-      figures.aside += first === undefined ? 0 : 1
-      if (stored?.state !== "running" || dice.chance(0.3)) yield* resumeHandoff(maintenance, consumer)
-      if (first === undefined || !dice.chance(0.4)) return
-      if (!refused.has(first.seq)) return
-      // A sender may just have been told to send it again.
-      if (!(yield* maintenance.handoffAsides(consumer)).some(({ isRefused, seq }) => isRefused && seq === first.seq)) return
-      yield* skipRefused(maintenance, { consumer, seq: first.seq, reason: "drawn", by: "test" })
-      skipped.add(first.seq)
-      figures.skipped++
-    })
-    for (let step = 0; step < 8; step++) {
-      for (let times = dice.below(12); times > 0; times--) {
-        const index = dice.below(amounts.length)
-        amounts[index] = (amounts[index] ?? 0) + 1
-      }
+  const play = Effect.fnUntraced(
+    function*(history: number, figures: { aside: number; skipped: number; kills: number }) {
+      const dice = diceOf(seed, "records", name, history)
+      const folder = yield* temporaryFolder
+      const layer = layerIn(folder)
+      const amounts = Array.from({ length: 1 + dice.below(8) }, () => 1)
       yield* exporting(layer, amounts)
-      const { generation, last } = yield* maintenance.changeRange
-      if (last > 0 && dice.chance(0.6)) refused.add(1 + dice.below(last))
-      if (dice.chance(0.1)) {
-        const [{ position = 0 } = {}] = yield* maintenance.consumerStates
-        yield* moveConsumer(maintenance, { name: consumer, position: dice.below(position + 1), generation, when: "any" })
+      const maintenance = yield* open(folder)
+      yield* subscribed(maintenance)
+      const [refused, skipped] = [new Set<number>(), new Set<number>()]
+      let isCalm = false
+      const { received, url } = yield* receiver((numbers): Reply => {
+        if (numbers.some((seq) => refused.has(seq))) return "refuse"
+        return isCalm || !dice.chance(0.2) ? "ok" : dice.pick(["error", "lost", "late", "recanted"])
+      })
+      const post = yield* postTo(url, "40 millis")
+      const send = Effect.gen(function*() {
+        const limits = { changes: 1 + dice.below(6), bytes: 100 + dice.below(3000) }
+        const running = sending(maintenance, post, { limits, order })
+        const isKilled =
+          (yield* Effect.timeoutOption(running, dice.chance(0.6) ? 5000 : dice.below(30)))._tag === "None"
+        if (isKilled) figures.kills++
+      })
+      const decide = Effect.gen(function*() {
+        const first = (yield* maintenance.handoffAsides(consumer)).find(({ isRefused }) => isRefused)
+        const [stored] = yield* maintenance.handoffs
+        figures.aside += first === undefined ? 0 : 1
+        if (stored?.state !== "running" || dice.chance(0.3)) yield* resumeHandoff(maintenance, consumer)
+        if (first === undefined || !dice.chance(0.4)) return
+        if (!refused.has(first.seq)) return
+        // A sender may just have been told to send it again.
+        if (
+          !(yield* maintenance.handoffAsides(consumer)).some(({ isRefused, seq }) => isRefused && seq === first.seq)
+        ) return
+        yield* skipRefused(maintenance, { consumer, seq: first.seq, reason: "drawn", by: "test" })
+        skipped.add(first.seq)
+        figures.skipped++
+      })
+      for (let step = 0; step < 8; step++) {
+        for (let times = dice.below(12); times > 0; times--) {
+          const index = dice.below(amounts.length)
+          amounts[index] = (amounts[index] ?? 0) + 1
+        }
+        yield* exporting(layer, amounts)
+        const { generation, last } = yield* maintenance.changeRange
+        if (last > 0 && dice.chance(0.6)) refused.add(1 + dice.below(last))
+        if (dice.chance(0.1)) {
+          const [{ position = 0 } = {}] = yield* maintenance.consumerStates
+          yield* moveConsumer(maintenance, {
+            name: consumer,
+            position: dice.below(position + 1),
+            generation,
+            when: "any"
+          })
+        }
+        const sent = Array.from({ length: dice.chance(0.25) ? 2 : 1 }, () => Effect.exit(send))
+        for (const exit of yield* Effect.all(sent, { concurrency: "unbounded" })) {
+          if (Exit.isFailure(exit)) assert.include(Cause.pretty(exit.cause), "HandoffTakenOver")
+        }
+        yield* decide
       }
-      const sent = Array.from({ length: dice.chance(0.25) ? 2 : 1 }, () => Effect.exit(send))
-      for (const exit of yield* Effect.all(sent, { concurrency: "unbounded" })) {
-        if (Exit.isFailure(exit)) assert.include(Cause.pretty(exit.cause), "HandoffTakenOver")
+      isCalm = true
+      refused.clear()
+      const isOpen = Effect.map(
+        Effect.all([maintenance.handoffAsides(consumer), maintenance.consumerStates]),
+        ([asides, [state]]) => asides.length > 0 || state?.lag !== 0
+      )
+      for (let rounds = 0; yield* isOpen; rounds++) {
+        assert.isBelow(rounds, 100)
+        yield* resumeHandoff(maintenance, consumer)
+        yield* sending(maintenance, post, { order })
       }
-      yield* decide
+      const records = yield* recordsOf(maintenance)
+      const accepted = acceptedOf(received, records)
+      const bodies = new Map(received.map(({ body, id }) => [id, body]))
+      for (const { body, id } of received) assert.strictEqual(bodies.get(id), body)
+      for (const id of new Set(records.values())) {
+        const own = [...records].flatMap(([seq, record]) => record === id ? [seq] : [])
+        const missing = own.filter((seq) => !(accepted.get(id) ?? []).includes(seq))
+        for (const seq of missing) assert.isTrue(skipped.has(seq), `${seq} of ${id} is lost or was overtaken`)
+      }
     }
-    isCalm = true
-    refused.clear()
-    const isOpen = Effect.map(
-      Effect.all([maintenance.handoffAsides(consumer), maintenance.consumerStates]),
-      ([asides, [state]]) => asides.length > 0 || state?.lag !== 0
-    )
-    for (let rounds = 0; yield* isOpen; rounds++) {
-      assert.isBelow(rounds, 100)
-      yield* resumeHandoff(maintenance, consumer)
-      yield* sending(maintenance, post, { order })
-    }
-    const records = yield* recordsOf(maintenance)
-    const accepted = acceptedOf(received, records)
-    const bodies = new Map(received.map(({ body, id }) => [id, body]))
-    for (const { body, id } of received) assert.strictEqual(bodies.get(id), body)
-    for (const id of new Set(records.values())) {
-      const own = [...records].flatMap(([seq, record]) => record === id ? [seq] : [])
-      const missing = own.filter((seq) => !(accepted.get(id) ?? []).includes(seq))
-      for (const seq of missing) assert.isTrue(skipped.has(seq), `${seq} of ${id} is lost or was overtaken`)
-    }
-  })
+  )
 
   it.live(
     `loses and reorders nothing of a record in ${histories} random histories (seed ${seed})`,
@@ -262,8 +287,14 @@ describe("changes that are set aside", () => {
     })
     const rows = [row(5001, "a"), row(5002, "b"), row(5003, "a"), row(5004, "b"), row(5005, "a")]
     const seqs = (of: ReadonlyArray<{ readonly seq: number }>) => of.map(({ seq }) => seq - 5000)
-    for (const [stored, sent, held, isFull] of [[0, [1, 2, 3, 4, 5], [], false], [1, [2, 4], [1, 3, 5], false],
-      [mostAside - 2, [2, 4], [1, 3], true], [mostAside, [], [], true]] as const) {
+    for (
+      const [stored, sent, held, isFull] of [[0, [1, 2, 3, 4, 5], [], false], [1, [2, 4], [1, 3, 5], false], [
+        mostAside - 2,
+        [2, 4],
+        [1, 3],
+        true
+      ], [mostAside, [], [], true]] as const
+    ) {
       const asides = asidesOf(Array.from({ length: stored }, (_, index) => aside(index + 1, index === 0)))
       const divided = asides.divide(rows, rows, "g")
       assert.deepStrictEqual([seqs(divided.sent), seqs(divided.held), divided.isFull], [sent, held, isFull])

@@ -236,8 +236,10 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
       const canary = "c4n4ry-document"
       const [count, person] = [600, 340]
       const records = (amount: number) =>
-        Array.from({ length: count }, (_, index) =>
-          index === person ? `${amount},"customerDocumentNumber":"${canary}"` : amount)
+        Array.from(
+          { length: count },
+          (_, index) => index === person ? `${amount},"customerDocumentNumber":"${canary}"` : amount
+        )
       yield* exporting(layer, [1])
       yield* exporting(layer, records(2))
       const maintenance = yield* destination.open(folder)
@@ -256,7 +258,9 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
           return Effect.delay(post(headers, body), isSlow ? 100 : 0)
         })
       const shape = { source: "north", isThin: false, kinds: new Set(["insert"] as const) }
-      const running = yield* Effect.forkChild(sending(maintenance, slowing, { shape, limits: { changes: 4, bytes: 20_000 } }))
+      const running = yield* Effect.forkChild(
+        sending(maintenance, slowing, { shape, limits: { changes: 4, bytes: 20_000 } })
+      )
       while (arrived.length < slow.from + 3) yield* Effect.sleep("5 millis")
       yield* erase(maintenance, {
         by: "test",
@@ -272,7 +276,9 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
       assert.isTrue(later.some(({ body }) => body.includes(`"id":"inv_${person}"`)), "the record is sent later")
       for (const { body } of later) assert.notInclude(body, canary)
       assert.deepStrictEqual(
-        received.flatMap(({ body }) => [...body.matchAll(/\{"seq":\d+,"change":"erased","id":"inv_\d+"\}/g)].map(String)),
+        received.flatMap(({ body }) =>
+          [...body.matchAll(/\{"seq":\d+,"change":"erased","id":"inv_\d+"\}/g)].map(String)
+        ),
         [`{"seq":${count + 1},"change":"erased","id":"inv_${person}"}`]
       )
     }).pipe(Effect.scoped))
