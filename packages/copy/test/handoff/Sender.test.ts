@@ -25,6 +25,7 @@ import { afterAll, beforeAll } from "vitest"
 import { moveConsumer } from "../../src/ask/Consumers.ts"
 import * as FileSink from "../../src/files/FileSink.ts"
 import { selectionOf } from "../../src/handoff/Body.ts"
+import { mostReady } from "../../src/handoff/Delivery.ts"
 import { resumeHandoff, skipRefused } from "../../src/handoff/Intervention.ts"
 import type { Attempted } from "../../src/handoff/Sender.ts"
 import { erase } from "../../src/personal/Erase.ts"
@@ -171,6 +172,26 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
         first.map(({ body, id }) => [id, body])
       )
       assert.lengthOf(first, 4)
+    }).pipe(Effect.scoped))
+
+  it.live("begins a replay within a second while it sends", () =>
+    Effect.gen(function*() {
+      const { maintenance } = yield* withChanges(destination, 300)
+      const { received, url } = yield* receiver(() => "ok")
+      const post = yield* postTo(url)
+      const slow: typeof post = (headers, body) => Effect.delay(post(headers, body), received.length > 99 ? 0 : 10)
+      const running = yield* Effect.forkChild(sending(maintenance, slow, { limits: { changes: 2, bytes: 20_000 } }))
+      while (received.length < 40) yield* Effect.sleep("5 millis")
+      yield* moveConsumer(maintenance, { name: consumer, position: 10, when: "any" })
+      const before = received.length
+      yield* Fiber.join(running)
+      const back = received.findIndex(({ numbers }, index) => index >= before && numbers[0] === 11)
+      assert.isTrue(back >= before && back - before < 2 * mostReady, `${back} after ${before}`)
+      assert.deepStrictEqual(
+        received.slice(back).flatMap(({ numbers }) => numbers),
+        numbersTo(300).slice(10)
+      )
+      assert.deepStrictEqual(withoutRepeats(received).flatMap(({ numbers }) => numbers), numbersTo(300))
     }).pipe(Effect.scoped))
 
   it.live("sends a change within a second of its commit, while it follows", () =>
