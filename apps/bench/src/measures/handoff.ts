@@ -91,9 +91,15 @@ const measureSpeed = async (
     bare: () => run((sender, url) => sender.run("sendCaptured", { file, url })),
     ours: (round) => run((sender, url) => sender.run("handOff", { to, url, consumers: [`c${round}`] }))
   }, { rounds, log })
-  const receiver = isApplying ? "a receiver that applies each batch in a transaction" : "a receiver that answers at once"
+  const receiver = isApplying
+    ? "a receiver that applies each batch in a transaction"
+    : "a receiver that answers at once"
   return [
-    { name: `changes handed off to ${receiver}`, value: records / median(ours.map(({ ms }) => ms)) * 1000, unit: "records/s" },
+    {
+      name: `changes handed off to ${receiver}`,
+      value: records / median(ours.map(({ ms }) => ms)) * 1000,
+      unit: "records/s"
+    },
     ratioOf(`hand-off of ${records} changes ÷ bare loop, to ${receiver}`, "ms", [ours, bare], { atMost: 1.2 })
   ]
 }
@@ -170,7 +176,10 @@ const latencies = async ({ consumers, hanging, perSecond, seconds, size }: Commi
   }
   return answering.flatMap((name) =>
     committed.slice(warmUp).flatMap((at, index) =>
-      Array.from({ length: size }, (_, nth) => (arrived.get(name)?.get((index + warmUp) * size + nth + 1) ?? Infinity) - at)
+      Array.from(
+        { length: size },
+        (_, nth) => (arrived.get(name)?.get((index + warmUp) * size + nth + 1) ?? Infinity) - at
+      )
     )
   )
 }
@@ -218,7 +227,9 @@ const measureExports = async ({ records, rounds }: HandoffSizes, log: Log): Prom
     await exporting.run("export", { url: listed, to, firstPageOnly: share === 0 })
     if (share > 0) {
       const db = new DatabaseSync(file)
-      db.exec(`UPDATE payout_requests SET raw = replace(raw, '"amount"', '"amount_before"'), hash = 'x' WHERE "row" % 10 = 0`)
+      db.exec(
+        `UPDATE payout_requests SET raw = replace(raw, '"amount"', '"amount_before"'), hash = 'x' WHERE "row" % 10 = 0`
+      )
       db.close()
     }
     await using receiver = new Process()

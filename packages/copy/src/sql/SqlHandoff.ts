@@ -2,7 +2,14 @@
 import { Effect } from "effect"
 import type { SinkError } from "../port/Sink.ts"
 import type { ConsumerMove, ConsumerMoved } from "../store/ConsumerMove.ts"
-import type { Handoff, HandoffBatch, HandoffSkip, HandoffStore } from "../store/HandoffStore.ts"
+import type {
+  Handoff,
+  HandoffAside,
+  HandoffBatch,
+  HandoffChange,
+  HandoffSkip,
+  HandoffStore
+} from "../store/HandoffStore.ts"
 import { handoffVersion } from "../store/Migrations.ts"
 import { readNumber, readOptional, readOptionalNumber, readText, type Row } from "../store/StoredRows.ts"
 import { moveConsumerIn } from "./SqlConsumers.ts"
@@ -29,7 +36,7 @@ export const handoffsOver = (database: SqlDatabase): HandoffStore => ({
         return yield* handoffIn(db, consumer)
       })
     ),
-  changeHandoff: ({ boundaries = [], change, consumer, epoch, from, move, skip }) =>
+  changeHandoff: ({ boundaries = [], change, consumer, epoch, from, move, skip, ...asides }) =>
     database.transaction(
       "shared",
       Effect.fnUntraced(function*(db) {
@@ -51,6 +58,7 @@ export const handoffsOver = (database: SqlDatabase): HandoffStore => ({
         const moved: ConsumerMoved | undefined = move === undefined ? undefined : yield* moveConsumerIn(db, move)
         if (moved !== undefined && !hasMoved(moved)) return { handoff: stored, moved }
         if (skip !== undefined) yield* writeSkip(db, consumer, skip)
+        yield* changeAsides(db, consumer, asides)
         yield* writeBatches(db, consumer, [...changed.batch === undefined ? [] : [changed.batch], ...boundaries])
         yield* write(db, consumer, changed)
         if (moved !== undefined) yield* removePruned(db, consumer)
@@ -63,6 +71,11 @@ export const handoffsOver = (database: SqlDatabase): HandoffStore => ({
         WHERE consumer = ${consumer} AND generation = ${generation} AND first_seq > ${after} AND selection = ${selection}
         ORDER BY first_seq LIMIT ${count}`,
       (rows) => rows.map(toBatch)
+    ),
+  handoffAsides: (consumer) =>
+    Effect.flatMap(
+      hasVersion(database, handoffVersion),
+      (has) => has ? asidesIn(database, consumer) : Effect.succeed([])
     ),
   handoffSkips: (consumer) =>
     database.read(
@@ -130,15 +143,10 @@ const writeBatches = (
   consumer: string,
   batches: ReadonlyArray<HandoffBatch>
 ): Effect.Effect<void, SinkError> => {
-  if (batches.length === 0) return Effect.void
-  const given = new Given(
-    Object.fromEntries(Object.entries(boundaryColumns).map(([name, [type]]) => [name, type])),
-    batches.map((batch) => Object.values(boundaryColumns).map(([, valueOf]) => valueOf(batch)))
-  )
-  const names = Object.keys(boundaryColumns)
+  const { given, names } = givenOf(boundaryColumns, batches)
   return db.run(
     sql`INSERT INTO ${schema}.handoff_batches AS b (consumer, ${raw(names.join(", "))})
-      ${given.values(sql`${consumer}, ${join(names.map((name) => given.cell(name)))}`)}
+      ${given.values(sql`${consumer}, ${given.cells(names)}`)}
       ON CONFLICT (consumer, generation, first_seq) DO UPDATE SET ${
       raw(names.map((name) => `${name} = excluded.${name}`).join(", "))
     } WHERE b.nonce <> excluded.nonce OR b.after_seq <> excluded.after_seq`
@@ -159,6 +167,70 @@ const boundaryColumns: {
   stored_at: ["timestamptz", ({ storedAt }) => storedAt],
   scanned_at: ["timestamptz", ({ scannedAt = null }) => scannedAt]
 }
+
+const asideColumns: {
+  readonly [name: string]: readonly ["text" | "bigint" | "timestamptz", (aside: HandoffAside) => string | number | null]
+} = {
+  generation: ["text", ({ generation }) => generation],
+  seq: ["bigint", ({ seq }) => seq],
+  list: ["text", ({ list }) => list],
+  id: ["text", ({ id }) => id],
+  refused: ["bigint", ({ isRefused }) => Number(isRefused)],
+  selection: ["text", ({ selection }) => selection],
+  nonce: ["text", ({ nonce }) => nonce],
+  stored_at: ["timestamptz", ({ storedAt }) => storedAt],
+  scanned_at: ["timestamptz", ({ scannedAt = null }) => scannedAt]
+}
+
+const asidesIn = (db: Sql, consumer: string): Effect.Effect<ReadonlyArray<HandoffAside>, SinkError> =>
+  db.read(
+    sql`SELECT generation, seq, list, id, refused, selection, nonce, ${join(["stored_at", "scanned_at"].map(readTime))}
+      FROM ${schema}.handoff_asides WHERE consumer = ${consumer} ORDER BY seq`,
+    (rows) => rows.map(toAside)
+  )
+
+const changeAsides = Effect.fnUntraced(function*(
+  db: Sql,
+  consumer: string,
+  { asides = [], forgetAfter, retriesAsides = false, settledAside }: Pick<
+    HandoffChange,
+    "asides" | "forgetAfter" | "retriesAsides" | "settledAside"
+  >
+): Effect.fn.Return<void, SinkError> {
+  const { names, given } = givenOf(asideColumns, asides)
+  yield* db.run(
+    sql`INSERT INTO ${schema}.handoff_asides (consumer, ${raw(names.join(", "))})
+      ${given.values(sql`${consumer}, ${given.cells(names)}`)}
+      ON CONFLICT (consumer, generation, seq) DO UPDATE SET refused = 1 WHERE excluded.refused = 1`
+  )
+  if (retriesAsides) {
+    yield* db.run(sql`UPDATE ${schema}.handoff_asides SET refused = ${0} WHERE consumer = ${consumer}`)
+  }
+  if (settledAside !== undefined) {
+    yield* db.run(
+      sql`DELETE FROM ${schema}.handoff_asides WHERE consumer = ${consumer}
+        AND generation = ${settledAside.generation} AND seq = ${settledAside.seq}`
+    )
+  }
+  if (forgetAfter !== undefined) {
+    yield* db.run(
+      sql`DELETE FROM ${schema}.handoff_batches WHERE consumer = ${consumer} AND first_seq > ${forgetAfter}`
+    )
+  }
+})
+
+const givenOf = <A>(
+  columns: {
+    readonly [name: string]: readonly ["text" | "bigint" | "timestamptz", (row: A) => string | number | null]
+  },
+  rows: ReadonlyArray<A>
+) => ({
+  names: Object.keys(columns),
+  given: new Given(
+    Object.fromEntries(Object.entries(columns).map(([name, [type]]) => [name, type])),
+    rows.map((row) => Object.values(columns).map(([, valueOf]) => valueOf(row)))
+  )
+})
 
 const writeSkip = (db: Sql, consumer: string, skip: HandoffSkip): Effect.Effect<void, SinkError> =>
   db.run(
@@ -194,6 +266,18 @@ const toBatch = (row: Row): HandoffBatch => ({
   last: readNumber(row, "last_seq"),
   list: readText(row, "list"),
   changes: readNumber(row, "changes"),
+  selection: readText(row, "selection"),
+  nonce: readText(row, "nonce"),
+  storedAt: readText(row, "stored_at"),
+  scannedAt: readOptional(row, "scanned_at")
+})
+
+const toAside = (row: Row): HandoffAside => ({
+  generation: readText(row, "generation"),
+  seq: readNumber(row, "seq"),
+  list: readText(row, "list"),
+  id: readText(row, "id"),
+  isRefused: readNumber(row, "refused") === 1,
   selection: readText(row, "selection"),
   nonce: readText(row, "nonce"),
   storedAt: readText(row, "stored_at"),

@@ -365,6 +365,12 @@ export const migrations: ReadonlyArray<Migration> = [
         changes INTEGER NOT NULL, selection TEXT NOT NULL, nonce TEXT NOT NULL, stored_at TEXT NOT NULL, scanned_at TEXT,
         PRIMARY KEY (consumer, generation, first_seq)
       ) STRICT`,
+      // The changes that are sent later than the ones after them: the receiver refuses them, or earlier ones of their record.
+      `CREATE TABLE handoff_asides (
+        consumer TEXT NOT NULL REFERENCES consumers (name) ON DELETE CASCADE, generation TEXT NOT NULL,
+        seq INTEGER NOT NULL, list TEXT NOT NULL, id TEXT NOT NULL, refused INTEGER NOT NULL, selection TEXT NOT NULL,
+        nonce TEXT NOT NULL, stored_at TEXT NOT NULL, scanned_at TEXT, PRIMARY KEY (consumer, generation, seq)
+      ) STRICT`,
       // The changes that somebody decided not to hand off.
       `CREATE TABLE handoff_skips (
         consumer TEXT NOT NULL, generation TEXT NOT NULL, seq INTEGER NOT NULL, reason TEXT NOT NULL, by TEXT NOT NULL,
@@ -383,6 +389,12 @@ export const migrations: ReadonlyArray<Migration> = [
         generation text NOT NULL, after_seq bigint NOT NULL, first_seq bigint NOT NULL, last_seq bigint NOT NULL,
         list text NOT NULL, changes bigint NOT NULL, selection text NOT NULL, nonce text NOT NULL,
         stored_at timestamptz NOT NULL, scanned_at timestamptz, PRIMARY KEY (consumer, generation, first_seq)
+      )`,
+      `CREATE TABLE ${schema}.handoff_asides (
+        consumer text COLLATE "C" NOT NULL REFERENCES ${schema}.consumers (name) ON DELETE CASCADE,
+        generation text NOT NULL, seq bigint NOT NULL, list text NOT NULL, id text COLLATE "C" NOT NULL,
+        refused bigint NOT NULL, selection text NOT NULL, nonce text NOT NULL, stored_at timestamptz NOT NULL,
+        scanned_at timestamptz, PRIMARY KEY (consumer, generation, seq)
       )`,
       `CREATE TABLE ${schema}.handoff_skips (
         consumer text COLLATE "C" NOT NULL, generation text NOT NULL, seq bigint NOT NULL, reason text NOT NULL,
