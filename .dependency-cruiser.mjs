@@ -26,7 +26,8 @@ export const rooms = {
     "thread",
     "destination",
     "ask",
-    "reconcile"
+    "reconcile",
+    "handoff"
   ],
   "packages/program": [
     "text",
@@ -40,7 +41,7 @@ export const rooms = {
     "doctor",
     "run"
   ],
-  "packages/sandbox": ["generate", "serve", "control"],
+  "packages/sandbox": ["generate", "serve", "control", "receive"],
   "apps/cli": ["contract", "completions", "output", "listing", "charts", "agents", "progress", "commands"],
   "apps/worker": ["contract", "state", "loop", "page", "cluster", "commands"],
   "apps/bench": ["harness", "workloads", "fleet", "measures"]

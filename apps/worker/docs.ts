@@ -18,7 +18,7 @@ const end = "<!-- end of metrics -->"
 export const withMetrics = (page: string): string =>
   `${page.slice(0, page.indexOf(begin) + begin.length)}\n\n${table}\n\n${page.slice(page.indexOf(end))}`
 
-const ownLabels = { list: ["source", "list"], source: ["source"], process: [] }
+const ownLabels = { list: ["source", "list"], handoff: ["source", "consumer"], source: ["source"], process: [] }
 
 const row = (name: string, { buckets, help, labels = {}, per, type }: MetricDefinitions.Definition): string => {
   const closed = Object.entries(labels).map(([label, values]) =>

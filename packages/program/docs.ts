@@ -8,7 +8,14 @@ import { SchemaAST } from "effect"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { variableMeaning, variables } from "./src/settings/Variables.ts"
-import { ClusterTable, jsonSchema, SourceSettings, SourcesFile, StatementSettings } from "./src/sources/SourceSchema.ts"
+import {
+  ClusterTable,
+  HandoffSettings,
+  jsonSchema,
+  SourceSettings,
+  SourcesFile,
+  StatementSettings
+} from "./src/sources/SourceSchema.ts"
 
 const docs = join(import.meta.dirname, "../../docs")
 
@@ -90,6 +97,13 @@ whole setting of \`[defaults]\`; one way to get a key, or one schedule, replaces
 | setting of a source | meaning |
 | --- | --- |
 ${rowsOf(SourceSettings.ast).join("\n")}
+
+\`[sources.NAME.handoff.CONSUMER]\` hands the changes of a source off to a consumer. It needs \`url\` and one way to get its
+keys.
+
+| setting of a hand-off | meaning |
+| --- | --- |
+${rowsOf(HandoffSettings.ast).join("\n")}
 
 \`payments reconcile --statement NAME\` uses the settings of \`[statements.NAME]\`. Its flags override them.
 

@@ -3,7 +3,7 @@
  * test compares the page with the definitions.
  */
 import { Behaviour, catalogue, conditions } from "@payments/core/testing"
-import { scenarios } from "@payments/sandbox"
+import { receiverFaults, receiverScenarios, scenarios } from "@payments/sandbox"
 import type { Schema, SchemaAST } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -64,6 +64,16 @@ const text = (): string => {
     table(
       ["scenario", "what it is like"],
       Object.entries(scenarios).map(([name, { description }]) => [`\`${name}\``, description])
+    ),
+    "### Which faults can a receiver have?",
+    "`applied` says whether the changes are applied before the fault. It is true after a status of 2xx in any case.",
+    table(
+      ["fault of a receiver", "`applied` by default"],
+      Object.entries(receiverFaults).map(([name, isApplied]) => [`\`${name}\``, String(isApplied)])
+    ),
+    table(
+      ["scenario of a receiver", "what it is like"],
+      Object.entries(receiverScenarios).map(([name, { description }]) => [`\`${name}\``, description])
     )
   ].join("\n\n")
 }

@@ -43,6 +43,7 @@ const registry = <R, R2>({ api, config, http, version }: Services<R, R2>) => [
   entry("status", "KEEP A COPY", async () => (await import("./commands/status.ts")).statusCommand),
   entry("verify", "KEEP A COPY", async () => (await import("./commands/verify.ts")).verifyCommand(api)),
   entry("changes", "KEEP A COPY", async () => (await import("./commands/changes.ts")).changesCommand),
+  entry("handoff", "KEEP A COPY", async () => (await import("./commands/handoff/handoffs.ts")).handoffCommand),
   entry("prune", "KEEP A COPY", async () => (await import("./commands/prune.ts")).pruneCommand),
   entry("migrate", "KEEP A COPY", async () => (await import("./commands/migrate.ts")).migrateCommand),
   entry("restored", "KEEP A COPY", async () => (await import("./commands/restored.ts")).restoredCommand),

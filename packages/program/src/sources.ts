@@ -7,7 +7,7 @@ export { type LoadedSource, type LoadedSources, loadSources } from "./sources/Lo
 export { processSettings } from "./sources/ProcessVariables.ts"
 export { buildWithProvenNames } from "./sources/ProvenNames.ts"
 export { effectiveSettings, type ShownSetting } from "./sources/ShownValues.ts"
-export type { Schedule, Source, SourceSet } from "./sources/Source.ts"
+export type { Schedule, Source, SourceHandoff, SourceSet } from "./sources/Source.ts"
 export { sourceNames } from "./sources/SourceNames.ts"
 export type { SourceOverrides } from "./sources/SourceValues.ts"
 export { type ClusterFlags, clusterOf, type ClusterSettings } from "./sources/WorkerCluster.ts"

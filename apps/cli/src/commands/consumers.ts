@@ -146,8 +146,14 @@ export const consumersCommand = Command.make(
       destination: fromDestination(given.from)
     })
     if (remove === undefined) {
-      const { consumerStates } = yield* Destination.reader(destination)
-      return yield* printRows(columns, Stream.fromEffect(consumerStates), given.format, {
+      const { consumerStates, handoffs } = yield* Destination.reader(destination)
+      const rows = Effect.zipWith(
+        consumerStates,
+        handoffs,
+        (states, stored) =>
+          states.map((state) => ({ ...state, handoff: stored.find(({ consumer }) => consumer === state.name)?.state }))
+      )
+      return yield* printRows(columns, Stream.fromEffect(rows), given.format, {
         empty: "No consumers.",
         output: outputs.consumers
       })
@@ -160,7 +166,7 @@ export const consumersCommand = Command.make(
       : print(`${remove}: removed\n`)
   }, Effect.scoped)
 ).pipe(
-  Command.withDescription("List the consumers of changes with their positions, or remove one"),
+  Command.withDescription("List the consumers of changes with their positions and hand-offs, or remove one"),
   Command.withExamples([
     { command: "payments changes consumers --from sqlite:./payments.db", description: "all consumers" },
     {
@@ -170,10 +176,16 @@ export const consumersCommand = Command.make(
   ])
 )
 
-const columns: ReadonlyArray<Column<ConsumerState>> = [
+interface Consumer extends ConsumerState {
+  /** The state of its hand-off. Undefined if it has none, and pulls its changes. */
+  readonly handoff: "running" | "stopped" | "waiting" | undefined
+}
+
+const columns: ReadonlyArray<Column<Consumer>> = [
   { name: "consumer", wholeUpTo: 40, of: ({ name }) => name },
   { name: "generation", of: ({ generation = null }) => generation },
   { name: "position", of: ({ position }) => numberCell(position) },
   { name: "lag", of: ({ lag }) => lag === undefined ? null : numberCell(lag) },
-  { name: "moved_at", minWidth: 24, of: ({ movedAt }) => movedAt }
+  { name: "moved_at", minWidth: 24, of: ({ movedAt }) => movedAt },
+  { name: "handoff", of: ({ handoff = null }) => handoff }
 ]

@@ -18,6 +18,7 @@ import { Command, Flag } from "effect/cli"
 import { outputs } from "../contract/Outputs.ts"
 import { printJson, resultFormatFlag } from "../output/ResultOutput.ts"
 import { observedAt } from "./facts.ts"
+import { receiverCommand } from "./handoff/sandboxReceiver.ts"
 
 const portFlag = (name: string) => wholeNumberFlag(name, 0, 65_535)
 
@@ -188,6 +189,7 @@ export const sandboxCommand = Command.make(
   )
 ).pipe(
   Command.withDescription("Serve the API on this machine, with made-up records"),
+  Command.withSubcommands([receiverCommand]),
   Command.withExamples([
     { command: "payments sandbox --records 1000000", description: "a million records in each list" },
     { command: "payments sandbox --faults flaky", description: "with occasional errors and reset connections" },

@@ -48,6 +48,10 @@ const destination: ValuesOf = (_, word) => {
     : filesOf(prefix)
 }
 
+/** Commands about hand-offs write plain files. */
+const target: ValuesOf = (context, word) =>
+  ["sandbox", "handoff"].includes(context.path[0] ?? "") ? filesOf("") : destination(context, word)
+
 /** Returns the paths of the fields of a list, such as `customerDetails.name`; without a list, those of all lists. */
 const fieldPaths = (label: string | undefined): ReadonlyArray<string> => {
   const named = Lists.all.filter((list) => list.label === label)
@@ -99,7 +103,11 @@ export const valueKinds: { readonly [flag: string]: ValuesOf } = {
   "--key-file": file,
   "--other-key-file": file,
   "--from": destination,
-  "--to": destination,
+  "--to": target,
+  "--secret-file": file,
+  "--headers": file,
+  "--body": file,
+  "--request": file,
   "--fields": fields,
   "--on": fields,
   "--group": fields,

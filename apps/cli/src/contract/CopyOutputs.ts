@@ -152,7 +152,14 @@ export const consumers = jsonOutput({
   version: 1,
   description: "the consumers of changes, one row for each",
   commands: ["changes consumers"],
-  row: { consumer: text, generation: nullable(text), position: integer, lag: nullable(integer), moved_at: text }
+  row: {
+    consumer: text,
+    generation: nullable(text),
+    position: integer,
+    lag: nullable(integer),
+    moved_at: text,
+    handoff: nullable(Schema.Literals(["running", "stopped", "waiting"]))
+  }
 })
 
 export const consumerRemoved = jsonOutput({

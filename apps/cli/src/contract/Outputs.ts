@@ -4,12 +4,14 @@
  */
 import { contract } from "@payments/program"
 import * as Copy from "./CopyOutputs.ts"
+import * as Handoff from "./HandoffOutputs.ts"
 import { list } from "./ListOutput.ts"
 import * as Question from "./QuestionOutputs.ts"
 import * as Service from "./ServiceOutputs.ts"
 
 export const outputs = {
   ...Copy,
+  ...Handoff,
   ...Question,
   ...Service,
   list

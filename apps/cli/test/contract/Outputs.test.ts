@@ -1,5 +1,7 @@
 /** Every JSON output is printed once by the program, and has the members of its schema and no other. */
+import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
+import { Destination, moveConsumer } from "@payments/copy"
 import { PaymentsApi } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { layerTest, type TestLists } from "@payments/core/testing"
@@ -154,6 +156,7 @@ describe("the JSON outputs", () => {
       yield* run("invoices list --limit x", { codes: [2], format: "json" })
       yield* run(`find paid --limit 1 --from ${other}`, { format: "json" })
       yield* sandboxOutputs(seen)
+      yield* handoffOutputs(seen, { run, to: mine, baseUrl: env.PAYMENTS_BASE_URL })
       yield* agentOutputs(seen, copy)
       assert.deepStrictEqual(all.map(({ name }) => name).filter((name) => !seen.has(name)), [])
     }).pipe(Effect.scoped), 120_000)
@@ -224,6 +227,52 @@ const sandboxOutputs = Effect.fnUntraced(function*(seen: Set<string>) {
   yield* Effect.promise(() => fetch(`${url}/v0/payout-requests`))
   const [err] = yield* Effect.promise(() => logged)
   checkRun(["sandbox"], { code: 0, out: "", err: String(err) }, seen)
+})
+
+/** What the commands about a hand-off print, and what a receiver prints of a test. */
+const handoffOutputs = Effect.fnUntraced(function*(
+  seen: Set<string>,
+  { baseUrl, run, to }: {
+    readonly run: ReturnType<typeof runner>
+    readonly to: string
+    readonly baseUrl: string
+  }
+) {
+  const destination = yield* Destination.parse(to, "argument")
+  const maintenance = yield* Destination.isStored(destination)
+    ? Effect.provide(Destination.maintenance(destination), NodeServices.layer)
+    : Effect.die(new Error("nothing is stored"))
+  yield* moveConsumer(maintenance, { name: "ledger", position: 0, when: "create" })
+  yield* maintenance.takeOverHandoff("ledger")
+  const write = (url: string) =>
+    writeFileSync(
+      "handoff.toml",
+      `[sources.main]\nbase_url = "${baseUrl}"\napi_key_env = "PAYMENTS_API_KEY"\nto = "${to}"\n[sources.main.handoff.ledger]\nurl = "${url}"\nsecret_file = "ledger.secret"\n`
+    )
+  write("http://127.0.0.1:9/")
+  const named = "--config handoff.toml --source main"
+  yield* run(`handoff rotate ledger ${named}`, { format: "json" })
+  for (const format of rows) yield* run(`handoff list ${named}`, { format })
+  yield* run(`handoff resume ledger ${named}`, { format: "json" })
+  yield* run(`handoff replay ledger 1 ${named}`, { format: "json" })
+  writeFileSync("empty", "")
+  yield* run("handoff verify --headers empty --body empty --secret-file ledger.secret", { codes: [11], format: "json" })
+  const args = ["sandbox", "receiver", "--port", "0", "--secret-file", "ledger.secret", "--format", "ndjson"]
+  const child = yield* Effect.acquireRelease(
+    Effect.sync(() => spawn(node, [binary, ...args], { env: {} })),
+    (running) => Effect.sync(() => running.kill("SIGKILL"))
+  )
+  let out = ""
+  child.stdout.on("data", (chunk: Buffer) => (out += chunk.toString()))
+  yield* Effect.promise(() => once(child.stdout, "data"))
+  write(String(JSON.parse(out).url))
+  yield* run(`handoff test ledger ${named}`, { format: "json" })
+  const ended = once(child, "close")
+  child.kill("SIGINT")
+  const [code] = yield* Effect.promise(() => ended)
+  assert.strictEqual(code, 130)
+  checkRun(args, { code: 0, out, err: "" }, seen)
+  assert.lengthOf(out.trimEnd().split("\n"), 3, "its address, the test and the summary")
 })
 
 /** An answer of the server for agents, and an error of a call. */

@@ -1,7 +1,7 @@
 /**
  * The examples in the documents: blocks marked `console`. A command follows `$ `, and the next lines are its output. All blocks
  * of a page run in one folder, in order. `payments sandbox …` runs in the background until the next such command, as in a
- * second terminal. A block marked `toml` whose first line is `# NAME.toml` is a file in that folder.
+ * second terminal, and `payments sandbox receiver …` in a third one. A block marked `toml` whose first line is `# NAME.toml` is a file in that folder.
  */
 import { freePort } from "@payments/testkit/FreePort"
 import { binary, runProgram, temporaryFolder } from "@payments/testkit/programs/RunProgram"
@@ -33,7 +33,7 @@ export const examplesIn = (page: string): ReadonlyArray<{ readonly command: stri
 /** Runs the commands in the examples of a page. Returns the page with their current output. */
 export const withOutput = Effect.fnUntraced(function*(page: string) {
   const folder = yield* temporaryFolder
-  const port = yield* Effect.promise(freePort)
+  const ports = { "8787": yield* Effect.promise(freePort), "8790": yield* Effect.promise(freePort) }
   const programs = join(folder, "bin")
   mkdirSync(programs)
   symlinkSync(process.execPath, join(programs, "node"))
@@ -42,19 +42,28 @@ export const withOutput = Effect.fnUntraced(function*(page: string) {
     writeFileSync(join(programs, name), `#!/bin/sh\nexec "${process.execPath}" "${file}" "$@"\n`, { mode: 0o755 })
   }
   const commands = Array.from(page.matchAll(block), ([, body = ""]) => commandsOf(body)).flat()
-  const script = ["trap 'kill $sandbox' EXIT", ...commands.flatMap((line) => [inShell(line, port), `echo '${mark}'`])]
+  const script = [
+    "trap 'kill $sandbox $receiver' EXIT",
+    ...commands.flatMap((line) => [inShell(line, ports), `echo '${mark}'`])
+  ]
   const work = join(folder, "work")
   mkdirSync(work)
-  for (const [, body = "", name = ""] of page.matchAll(tomlFile)) writeFileSync(join(work, name), body)
+  for (const [, body = "", name = ""] of page.matchAll(tomlFile)) {
+    writeFileSync(
+      join(work, name),
+      body.replaceAll(/127\.0\.0\.1:(8787|8790)/g, (_, port) => `127.0.0.1:${portIn(ports, port)}`)
+    )
+  }
   const { stdout } = yield* runProgram("bash", ["-c", `exec 2>&1\n${script.join("\n")}`], {
     cwd: work,
     env: {
       PATH: `${programs}:${process.env["PATH"] ?? ""}`,
-      PAYMENTS_BASE_URL: `http://127.0.0.1:${port}`,
+      PAYMENTS_BASE_URL: `http://127.0.0.1:${ports["8787"]}`,
       PAYMENTS_API_KEY: "sandbox_key"
     }
   })
-  const outputs = stdout.replaceAll("\r\n", "\n").replaceAll(`127.0.0.1:${port}`, "127.0.0.1:8787")
+  const outputs = stdout.replaceAll("\r\n", "\n").replaceAll(`127.0.0.1:${ports["8787"]}`, "127.0.0.1:8787")
+    .replaceAll(`127.0.0.1:${ports["8790"]}`, "127.0.0.1:8790")
     .replaceAll(realpathSync(work), "/etc/payments").split(`${mark}\n`)
   let next = 0
   return page.replaceAll(block, (_, body: string) => {
@@ -69,12 +78,22 @@ const mark = "-- end of output --"
 const commandsOf = (body: string): ReadonlyArray<string> =>
   Array.from(body.matchAll(/^\$ (.*)$/gm), ([, command = ""]) => command)
 
-const inShell = (command: string, port: number): string =>
-  command.startsWith("payments sandbox")
-    ? `[ -z "$sandbox" ] || { kill $sandbox; wait $sandbox; }
-${command.replace("--port 8787", `--port ${port}`)} > ../sandbox.log 2>&1 & sandbox=$!
-for _ in {1..200}; do (: < /dev/tcp/127.0.0.1/${port}) 2> /dev/null && break; sleep 0.05; done`
-    : command
+/** The ports that stand for those of the pages. */
+interface Ports {
+  readonly "8787": number
+  readonly "8790": number
+}
+
+const portIn = (ports: Ports, port: string): number => port === "8790" ? ports["8790"] : ports["8787"]
+
+const inShell = (command: string, ports: Ports): string => {
+  if (!command.startsWith("payments sandbox")) return command
+  const [name, port] = command.startsWith("payments sandbox receiver") ? ["receiver", "8790"] : ["sandbox", "8787"]
+  const own = portIn(ports, port)
+  return `[ -z "$${name}" ] || { kill $${name}; wait $${name}; }
+${command.replace(`--port ${port}`, `--port ${own}`)} > ../${name}.log 2>&1 & ${name}=$!
+for _ in {1..200}; do (: < /dev/tcp/127.0.0.1/${own}) 2> /dev/null && break; sleep 0.05; done`
+}
 
 /** Removes times, durations, ages and the padding around them, and names of generations: they differ from run to run. */
 export const withoutTimes = (text: string): string =>

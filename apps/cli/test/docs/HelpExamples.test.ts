@@ -7,6 +7,7 @@ import { sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgr
 import { ConfigProvider, type Duration, Effect, Layer, Option } from "effect"
 import type { Command } from "effect/cli"
 import { TestConsole } from "effect/testing"
+import { randomBytes } from "node:crypto"
 import { mkdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { payments as commandLine } from "../../src/cli.ts"
@@ -47,6 +48,19 @@ const otherwise: { readonly [example: string]: string } = {
   "payments reconcile --from sqlite:./payments.db --with camt053.xml --group settlementDate --within 2d --unit cents":
     "camt053.xml does not exist",
   "payments restored --from sqlite:./payments.db --after 120": "there is no change 120",
+  "payments handoff test ledger": "the connection failed",
+  "payments handoff test ledger --source north --format json": "",
+  "payments handoff resume ledger": "there is no hand-off to ledger",
+  "payments handoff resume ledger --from sqlite:./payments.db": "there is no hand-off to ledger",
+  "payments handoff skip ledger 120 --reason \"known gap, ticket 42\"": "there is no hand-off to ledger",
+  "payments handoff skip ledger 120 --reason \"corrected by hand\" --by finance --format json":
+    "there is no hand-off to ledger",
+  "payments handoff replay ledger 100": "there is no change 99 yet",
+  "payments handoff replay ledger 1 --from sqlite:./payments.db": "there is no hand-off to ledger",
+  "payments handoff verify --headers headers.txt --body body.json --secret-file ledger.secret":
+    "headers.txt cannot be read",
+  "payments handoff verify --request request.http --secret-file ledger.secret --tolerance 86400":
+    "request.http cannot be read",
   "payments source add north --to sqlite:./north.db": "There is no terminal to ask for the address",
   "payments source add north --base-url https://payments.example.com --to sqlite:./north.db":
     "There is no terminal to ask for the key"
@@ -65,8 +79,12 @@ it.live("every example of help runs", () =>
       PAYMENTS_PERSONAL_KEY: "0123456789abcdef0123456789abcdef"
     }
     writeFileSync("id.txt", "cus_1\n")
+    const secret = `whsec_${randomBytes(32).toString("base64")}\n`
+    for (const file of ["ledger.secret", "payments/ledger.secret"]) {
+      mkdirSync("payments", { recursive: true })
+      writeFileSync(file, secret, { mode: 0o600 })
+    }
     const service = PaymentsApi.layer.pipe(Layer.provide(layerHttpClient), Layer.provide(chosenConfig))
-    mkdirSync("payments")
     const files = ["payments/payments.toml", "payments.toml"].map((name) => join(folder, name))
     const run = (
       args: ReadonlyArray<string>,
@@ -82,12 +100,19 @@ it.live("every example of help runs", () =>
     const examples = new Set(examplesOf(root).filter((example) => example.startsWith("payments ")))
     assert.isAbove(examples.size, 40)
     const check = Effect.fnUntraced(function*(example: string) {
-      const isSource = /north|payments.toml/.test(example) && !example.includes("source add")
+      const isHandoff = example.startsWith("payments handoff") && !/--from|verify/.test(example)
+      const isSource = isHandoff || (/north|payments.toml/.test(example) && !example.includes("source add"))
       for (const file of files) {
         rmSync(file, { force: true })
         if (isSource) {
-          const to = example.includes("status") ? `to = "sqlite:${folder}/payments.db"\n` : ""
-          writeFileSync(file, `[sources.north]\nbase_url = "${env.PAYMENTS_BASE_URL}"\napi_key_env = "KEY"\n${to}`)
+          const to = isHandoff || example.includes("status") ? `to = "sqlite:${folder}/payments.db"\n` : ""
+          const handoff = isHandoff
+            ? `[sources.north.handoff.ledger]\nurl = "http://127.0.0.1:9/"\nsecret_file = "ledger.secret"\n`
+            : ""
+          writeFileSync(
+            file,
+            `[sources.north]\nbase_url = "${env.PAYMENTS_BASE_URL}"\napi_key_env = "KEY"\n${to}${handoff}`
+          )
         }
       }
       // The words of `payments` itself, without what the shell does.

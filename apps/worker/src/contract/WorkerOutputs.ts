@@ -3,6 +3,7 @@
  * absent or has another type, and run `npm run docs`. It refuses such a change without a new version.
  */
 import { contract } from "@payments/program"
+import { handoffOutput } from "@payments/program/handoff"
 import { Schema } from "effect"
 
 const { completeScan, consumer, flag, generation, integer, jsonOutput, nullable, optional } = contract
@@ -60,6 +61,21 @@ const list = Schema.Struct({
   isFresh: flag
 })
 
+const handoff = Schema.Struct({
+  consumer: text,
+  origin: nullable(text),
+  state: Schema.Literals(["inactive", "running", "waiting", "stopped", "removed"]),
+  reason: nullable(text),
+  seq: nullable(integer),
+  position: nullable(integer),
+  lagChanges: nullable(integer),
+  lagSeconds: nullable(Schema.Finite),
+  attempts: integer,
+  nextAttemptAt: nullable(text),
+  answer: nullable(text),
+  problem: nullable(Schema.Struct(problem))
+})
+
 const stale = Schema.Array(Schema.Struct({
   source: text,
   list: text,
@@ -94,7 +110,8 @@ export const outputs = {
         runner: nullable(text),
         isRateShared: nullable(flag),
         problem: nullable(Schema.Struct(problem)),
-        lists: Schema.Array(list)
+        lists: Schema.Array(list),
+        handoffs: Schema.Array(handoff)
       }))
     }
   }),
@@ -150,4 +167,4 @@ export const outputs = {
   })
 }
 
-export const all: ReadonlyArray<contract.JsonOutput> = Object.values(outputs)
+export const all: ReadonlyArray<contract.JsonOutput> = [...Object.values(outputs), handoffOutput]

@@ -21,6 +21,7 @@ import { DateTime, Duration, Effect, Option, Result } from "effect"
 import { type IsSecret, logEvent } from "../state/Log.ts"
 import { listAfter, problemOf, type Status, updateList } from "../state/Status.ts"
 import { kindWords, type ListState, type RunKind } from "../state/StatusSnapshot.ts"
+import type { Handoffs } from "./HandoffLoop.ts"
 import { afterCheck, afterEvent, ended, type ListRuns, progressed, started, stepBegan, stepEnded } from "./ListRuns.ts"
 import type { Place } from "./Places.ts"
 import { retryWait, type Start, startedAt, startNow, untilNext, waitAsRequested } from "./Schedule.ts"
@@ -35,6 +36,7 @@ export interface ListOptions extends Pick<SourceOptions<never>, "source" | "plac
   readonly sourceGuard: SourceGuard
   /** Reads what the destination knows about its lists, and notes it. */
   readonly refresh: Effect.Effect<ReadonlyArray<ListFreshness>, SinkError>
+  readonly handoffs: Pick<Handoffs, "onLock" | "onCommit">
 }
 
 /** How long a full scan may commit no page. */
@@ -87,6 +89,7 @@ const runLoop = Effect.fnUntraced(function*(loop: Loop) {
     ...updateList(state, loop.label, (list) => ({ ...list, holdsLock: true, holder: null })),
     state: "running"
   }))
+  yield* loop.handoffs.onLock
   const { head, window } = source
   // Without the order, head passes do not run. If a person sets it again, they start again.
   if (source.order !== "newest-first" && (yield* scanner.headProblem) !== undefined) yield* scanner.resumeHead
@@ -189,6 +192,7 @@ const handle = Effect.fnUntraced(function*(loop: Loop, event: ScanEvent) {
     logEvent(event, isSecret),
     event.kind === "full" && openScan !== undefined ? { scan: openScan } : {}
   )
+  if (event._tag === "Committed" || event._tag === "Ended") yield* loop.handoffs.onCommit
   const [runs, action] = afterEvent(loop.runs, event, yield* Monotonic.millis)
   loop.runs = runs
   const place = held.get(event.kind)

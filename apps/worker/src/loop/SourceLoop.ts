@@ -19,6 +19,7 @@ import { buildWithProvenNames, type Source, warnOfCursorLife } from "@payments/p
 import { Context, Data, Duration, Effect, type FileSystem, Layer, type Path, Result } from "effect"
 import { problemAnnotations } from "../state/Log.ts"
 import { initialState, listFrom, problemOf, type SourceState, Status, updateList } from "../state/Status.ts"
+import { makeHandoffs } from "./HandoffLoop.ts"
 import { isWrittenLater, makeListLoop } from "./ListLoop.ts"
 import { makeRestoreWatch } from "./Restores.ts"
 import type { SourceOptions } from "./SourceOptions.ts"
@@ -163,6 +164,7 @@ const note = (
     ...before,
     state,
     problem: problemOf(problemAnnotations(error), before.problem, now),
+    handoffs: initialState(source, before.destination).handoffs,
     // What another source's destination has is no copy of this source.
     lists: (isOtherSource(error) ? initialState(source, before.destination).lists : before.lists).map((list) => ({
       ...list,
@@ -204,8 +206,10 @@ const useDestination = Effect.fnUntraced(function*<R>(
   yield* options.onStart({ destination: sink.location, lists: yield* refresh })
   yield* status.update(source.name, (state) => ({ ...state, destination: sink.location, problem: null }))
   const sourceGuard = makeSourceGuard()
+  // Of several workers, only the one with the locks hands changes off.
+  const handoffs = makeHandoffs({ source, status, metrics: options.metrics })
   const loops = source.lists.map((name) =>
-    makeListLoop({ ...options, name, rule, isSecret: api.isSecret, status, sourceGuard, refresh })
+    makeListLoop({ ...options, name, rule, isSecret: api.isSecret, status, sourceGuard, refresh, handoffs })
   )
   const loopOf = ({ name }: Lists.AnyList) => loops.find((loop) => loop.name === name)
   /** The sink of all lists. A list that is rendered or opened commits no page, but it does not stall. */
@@ -222,6 +226,7 @@ const useDestination = Effect.fnUntraced(function*<R>(
       Effect.forever(Effect.andThen(charts, Effect.delay(refresh, refreshInterval)))
     ),
     pruning(source, Effect.map(state, (now) => now === "running")),
+    handoffs.run,
     ...loops.map(({ run }) => Effect.provideService(run, Sink, watched))
   ], { concurrency: "unbounded" }).pipe(Effect.andThen(Effect.never))
 })

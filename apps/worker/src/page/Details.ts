@@ -3,13 +3,13 @@ import { finalStatesText, openRecordsSql, type Overview, undatedIn } from "@paym
 import { Lists } from "@payments/core"
 import { allOf, counted, durationWords, grouped, quotedWord, shellWord } from "@payments/program"
 import { type Content, type Html, html } from "@payments/program/html"
-import type { ListSnapshot, SourceSnapshot } from "../state/StatusSnapshot.ts"
-import { freshness } from "./Diagnosis.ts"
+import type { HandoffState, ListSnapshot, SourceSnapshot } from "../state/StatusSnapshot.ts"
+import { freshness, handoffVerdict } from "./Diagnosis.ts"
 import { badge, bar } from "./Parts.ts"
 import { dayWords, kindTitle, limitWords, listTitle, scheduled, secondsBetween, time } from "./Words.ts"
 
 /** The heading of a source's details, with the consumers of its changes. */
-export const sourceDetails = ({ lists, name }: SourceSnapshot, isOneOfSeveral: boolean, at: string): Html => {
+export const sourceDetails = ({ handoffs, lists, name }: SourceSnapshot, isOneOfSeveral: boolean, at: string): Html => {
   // Consumers read the changes of all lists, so each list has the same ones.
   const consumers = lists[0]?.consumers ?? []
   return html`<section id="source-details:${name}" class="source-details">
@@ -35,9 +35,37 @@ export const sourceDetails = ({ lists, name }: SourceSnapshot, isOneOfSeveral: b
       )
     }</tbody>
     </table>`
-  }
+  }${handoffs.length === 0 ? undefined : handoffTable(handoffs, at)}
   </section>`
 }
+
+const handoffTable = (handoffs: ReadonlyArray<HandoffState>, at: string): Html =>
+  html`<table class="card plain consumers" role="table">
+      <caption>Hand-offs</caption>
+      <thead role="rowgroup"><tr role="row">${
+    ["Consumer", "State", "Behind", "Last answer", "Next attempt"].map(columnHeader)
+  }</tr></thead>
+      <tbody role="rowgroup">${
+    handoffs.map((handoff) =>
+      html`<tr role="row">
+        <th role="rowheader" scope="row"><bdi>${handoff.consumer}</bdi></th>
+        <td role="cell" data-label="State">${badge(handoffVerdict(handoff))}</td>
+        <td role="cell" data-label="Behind">${behind(handoff)}</td>
+        <td role="cell" data-label="Last answer">${handoff.answer ?? "–"}</td>
+        <td role="cell" data-label="Next attempt">${
+        handoff.nextAttemptAt === null ? "–" : time(handoff.nextAttemptAt, at)
+      }</td>
+      </tr>`
+    )
+  }</tbody>
+    </table>`
+
+const behind = ({ lagChanges, lagSeconds }: HandoffState): string =>
+  lagChanges === null
+    ? "unknown"
+    : lagChanges === 0 || lagSeconds === null
+    ? counted(lagChanges, "change")
+    : `${counted(lagChanges, "change")}, ${durationWords(lagSeconds)}`
 
 const columnHeader = (text: string): Html => html`<th role="columnheader" scope="col">${text}</th>`
 

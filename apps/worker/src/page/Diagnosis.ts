@@ -1,8 +1,17 @@
 /** What the state of a list or a source means for a person: how bad it is, in one word and in sentences. */
 import { heldBackText, skippedText, undatedIn } from "@payments/copy"
+import type { HandoffReason } from "@payments/copy/handoff"
 import { allOf, counted, durationWords, grouped } from "@payments/program"
 import { type Html, html } from "@payments/program/html"
-import { isWithoutRunner, type ListSnapshot, type Snapshot, type SourceSnapshot } from "../state/StatusSnapshot.ts"
+import {
+  commandFor,
+  type HandoffState,
+  isHalted,
+  isWithoutRunner,
+  type ListSnapshot,
+  type Snapshot,
+  type SourceSnapshot
+} from "../state/StatusSnapshot.ts"
 import { kindTitle, limitWords, secondsBetween, time } from "./Words.ts"
 
 /**
@@ -67,7 +76,55 @@ export const sourceFindings = (source: SourceSnapshot, at: string): ReadonlyArra
         html`The rate limit store cannot be used. Until it can, this process sends only its share of the key's requests. Its log says why.`
     })
   }
+  for (const handoff of source.handoffs) found.push(...handoffFindings(handoff, at))
   return found
+}
+
+/** Why a hand-off stands still, in words. */
+const haltWords: { readonly [reason in HandoffReason]: string } = {
+  gone: "the receiver wants no more changes (410)",
+  gaveUp: "the receiver has not accepted a batch for too long",
+  restored: "the destination was restored, so the consumer has to say where it stands",
+  removed: "changes after its position were removed",
+  refused: "the receiver refuses a change"
+}
+
+export const handoffVerdict = ({ attempts, problem, state }: HandoffState): Verdict => {
+  switch (state) {
+    case "stopped":
+      return { tone: "bad", word: "Stopped" }
+    case "waiting":
+      return { tone: "bad", word: "Needs a decision" }
+    case "removed":
+      return { tone: "warn", word: "Not in the settings" }
+    case "inactive":
+      return problem === null ? { tone: "idle", word: "Not started" } : { tone: "warn", word: "Waiting" }
+    case "running":
+      return problem === null && attempts < 2 ? { tone: "good", word: "Sending" } : { tone: "warn", word: "Waiting" }
+  }
+}
+
+const handoffFindings = (handoff: HandoffState, at: string): ReadonlyArray<Finding> => {
+  const { answer, consumer, problem, reason, seq, state } = handoff
+  const name = html`The hand-off to <bdi>${consumer}</bdi>`
+  if (isHalted(handoff)) {
+    const what = state === "waiting" ? `waits for a decision about change ${grouped(seq ?? 0)}` : "is stopped"
+    const why = reason === null ? "" : `: ${haltWords[reason]}`
+    const last = answer === null ? "" : ` The last answer was ${answer}.`
+    return [{
+      tone: "bad",
+      sentence: html`${name} ${what}${why}.${last} To go on: <code>${commandFor(handoff)}</code>`
+    }]
+  }
+  if (state === "removed") {
+    return [{
+      tone: "warn",
+      sentence: html`The settings no longer name the consumer <bdi>${consumer}</bdi>, and changes are kept for it.`
+    }]
+  }
+  return problem === null
+    ? []
+    : [{ tone: "warn", sentence: html`${name} waits: ${said(problem.message)} ${since(problem.since, at)}` }]
 }
 
 /** The worst finding comes first. With the name of the source, a finding links to the details of the list. */
@@ -233,6 +290,7 @@ const phrases = ({ cluster, sources }: Snapshot) => {
   const phrase = (n: number, words: (n: number) => string) => n === 0 ? [] : [words(n)]
   const are = (n: number) => n === 1 ? "is" : "are"
   const is = (word: string) => (list: ListSnapshot) => freshness(list).word === word
+  const halted = sources.flatMap(({ handoffs }) => handoffs).filter(isHalted).length
   const quarantined = lists.reduce((sum, list) => sum + list.quarantined, 0)
   return {
     bad: [
@@ -247,7 +305,8 @@ const phrases = ({ cluster, sources }: Snapshot) => {
       ...phrase(
         countSources(({ problem, state }) => problem !== null && state !== "stopped"),
         (n) => `${counted(n, "source")} cannot run`
-      )
+      ),
+      ...phrase(halted, (n) => `${counted(n, "hand-off")} ${n === 1 ? "needs" : "need"} a person`)
     ],
     others: [
       ...phrase(count(is("First scan")), (n) => `${counted(n, "first full scan")} running`),

@@ -19,6 +19,7 @@ import { type IsSecret, problemAnnotations } from "./Log.ts"
 import type {
   ClusterSnapshot,
   Failure,
+  HandoffState,
   ListSnapshot,
   ListState,
   Problem,
@@ -76,7 +77,7 @@ const sourceSnapshot = (
   listOf: (list: ListState) => SourceSnapshot["lists"][number]
 ): SourceSnapshot =>
   source.state === "elsewhere"
-    ? { ...source, runner: cluster?.runners.get(source.name) ?? null, isRateShared: null, lists: [] }
+    ? { ...source, runner: cluster?.runners.get(source.name) ?? null, isRateShared: null, lists: [], handoffs: [] }
     : { ...source, runner: cluster?.runner ?? null, lists: source.lists.map(listOf) }
 
 const make = Effect.fnUntraced(function*(version: string) {
@@ -223,12 +224,16 @@ const makeAges = () => {
 }
 
 /** Returns the state of a source of which nothing is known yet. */
-export const initialState = ({ lists, maxAge, maxOpen, name }: Source, destination: string): SourceState => ({
+export const initialState = (
+  { handoffs = [], lists, maxAge, maxOpen, name }: Source,
+  destination: string
+): SourceState => ({
   name,
   destination,
   state: "starting",
   isRateShared: null,
   problem: null,
+  handoffs: handoffs.map(({ consumer, origin }) => inactive(consumer, origin)),
   lists: lists.map((list) => ({
     list: Lists.byName[list].label,
     rows: null,
@@ -252,6 +257,22 @@ export const initialState = ({ lists, maxAge, maxOpen, name }: Source, destinati
     openRecords: null,
     overview: null
   }))
+})
+
+/** A hand-off of which nothing is known yet. */
+export const inactive = (consumer: string, origin: string | null): HandoffState => ({
+  consumer,
+  origin,
+  state: "inactive",
+  reason: null,
+  seq: null,
+  position: null,
+  lagChanges: null,
+  lagSeconds: null,
+  attempts: 0,
+  nextAttemptAt: null,
+  answer: null,
+  problem: null
 })
 
 /** Returns the state of a list after its destination was read. */
@@ -283,6 +304,15 @@ const isOver = (problem: Problem | null, { holdsLock }: ListState, completeScan:
 export const updateList = (state: SourceState, label: string, update: (list: ListState) => ListState): SourceState => ({
   ...state,
   lists: state.lists.map((list) => list.list === label ? update(list) : list)
+})
+
+export const updateHandoff = (
+  state: SourceState,
+  consumer: string,
+  update: (handoff: HandoffState) => HandoffState
+): SourceState => ({
+  ...state,
+  handoffs: state.handoffs.map((handoff) => handoff.consumer === consumer ? update(handoff) : handoff)
 })
 
 /** If the reason is the same as before, `since` stays. */

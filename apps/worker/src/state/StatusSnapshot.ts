@@ -3,6 +3,7 @@
  * plain JSON and contains no key, cursor, filter value or record.
  */
 import type { Certificate, ConsumerState, Generation, ListFreshness, OpenRecords, Overview } from "@payments/copy"
+import type { HandoffReason } from "@payments/copy/handoff"
 import type { ObservedList } from "@payments/program"
 
 export interface Problem {
@@ -51,7 +52,47 @@ export interface SourceSnapshot {
   readonly problem: Problem | null
   /** Empty for a source elsewhere: only the runner that has it knows its lists. */
   readonly lists: ReadonlyArray<ListSnapshot>
+  /** Empty unless this worker runs the source. */
+  readonly handoffs: ReadonlyArray<HandoffState>
 }
+
+/** The hand-off of a source's changes to a consumer. It has no data of a change but its number. */
+export interface HandoffState {
+  readonly consumer: string
+  /** The address without its path and query. Null: the settings no longer name the consumer. */
+  readonly origin: string | null
+  /**
+   * `inactive`: this worker does not send yet. `waiting`: the receiver refuses one change, which waits for a decision.
+   * `stopped`: until a person resumes it. `removed`: the settings no longer name the consumer, which still keeps its
+   * changes from being removed.
+   */
+  readonly state: "inactive" | "running" | "waiting" | "stopped" | "removed"
+  /** Why it is stopped or waits. */
+  readonly reason: HandoffReason | null
+  /** The number of the refused change. */
+  readonly seq: number | null
+  /** The number of the last change that was accepted; null before the destination was read. */
+  readonly position: number | null
+  readonly lagChanges: number | null
+  /** The age of the oldest change that was not accepted; 0 without one. */
+  readonly lagSeconds: number | null
+  /** How often the batch in flight was sent. */
+  readonly attempts: number
+  readonly nextAttemptAt: string | null
+  /** The status of the last answer, or why there was none. */
+  readonly answer: string | null
+  /** Why nothing can be sent, such as keys that cannot be read. */
+  readonly problem: Problem | null
+}
+
+/** Whether nothing is sent until a person acts. */
+export const isHalted = ({ state }: HandoffState): boolean => state === "stopped" || state === "waiting"
+
+/** What a person runs to let a hand-off go on. */
+export const commandFor = ({ consumer, seq, state }: HandoffState): string =>
+  state === "waiting"
+    ? `payments handoff skip ${consumer} ${seq ?? "SEQ"} --reason TEXT`
+    : `payments handoff resume ${consumer}`
 
 /** Whether no live runner of the cluster is known to have the source. */
 export const isWithoutRunner = ({ runner, state }: SourceSnapshot): boolean => state === "elsewhere" && runner === null

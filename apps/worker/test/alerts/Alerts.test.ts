@@ -28,7 +28,12 @@ const labelsOf = (series: string): { readonly [label: string]: ReadonlyArray<str
   const base = series.replace(/_(bucket|sum|count)$/, "")
   const definition = definitions[series] ?? (definitions[base]?.type === "histogram" ? definitions[base] : undefined)
   assert.isDefined(definition, `${series} is not a metric`)
-  const own = { process: [], source: ["source"], list: ["source", "list"] }[definition?.per ?? "process"]
+  const own = {
+    process: [],
+    source: ["source"],
+    list: ["source", "list"],
+    handoff: ["source", "consumer"]
+  }[definition?.per ?? "process"]
   return {
     ...Object.fromEntries([...own, ...(series.endsWith("_bucket") ? ["le"] : [])].map((label) => [label, undefined])),
     ...definition?.labels

@@ -120,7 +120,8 @@ describe("the table of runners", () => {
         state: "elsewhere",
         isRateShared: null,
         problem: null,
-        lists: []
+        lists: [],
+        handoffs: []
       })
       yield* first.register
       yield* Effect.repeat(Effect.andThen(Effect.sleep("10 millis"), first.status.current), {

@@ -163,3 +163,46 @@ describe("payments-worker run --config", () => {
       assert.strictEqual(yield* worker.statusOf("/health/ready"), 200)
     }).pipe(Effect.scoped))
 })
+
+describe("payments-worker check of hand-offs", () => {
+  it.live("says what would be sent where, signed by what, and what is wrong, and shows no secret", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const { PAYMENTS_BASE_URL: url } = yield* sandboxEnv({ records: 3 })
+      const secret = `whsec_${Buffer.alloc(32, 7).toString("base64")}`
+      const ed25519 = `whsk_${Buffer.alloc(32, 7).toString("base64")}`
+      writeFileSync(join(folder, "two.keys"), `${secret}\n${ed25519}\n`, { mode: 0o600 })
+      const handoff = (name: string, more: string) =>
+        `[sources.one.handoff.${name}]\nurl = "http://127.0.0.1:9/hidden?token=hidden"\n${more}\n`
+      const withHandoffs = (...tables: ReadonlyArray<string>) =>
+        writeSources(folder, url, { one: `lists = ["invoices"]\n${tables.join("")}` })
+      withHandoffs(
+        handoff("ledger", `secret_file = "two.keys"`),
+        handoff("search", `secret_command = ["cat", "two.keys"]\nthin = true\nstart = "now"`)
+      )
+      const good = yield* check(folder, "sandbox_test")
+      const lines = good.stdout.split("\n").filter((line) => line.includes("hand-off"))
+      assert.deepStrictEqual(lines, [
+        "one: hand-off ledger: changes of invoices to http://127.0.0.1:9, signed with HMAC-SHA256 and ed25519; begins with the first change that is kept",
+        "one: hand-off search: numbers, kinds and ids of changes of invoices to http://127.0.0.1:9, signed with HMAC-SHA256 and ed25519; begins with the next change"
+      ])
+      assert.strictEqual(good.code, 0)
+      withHandoffs(handoff("ledger", `secret_env = "NOT_SET"`), handoff("search", `secret_file = "absent.keys"`))
+      const bad = yield* check(folder, "sandbox_test")
+      assert.strictEqual(bad.code, 3)
+      assert.match(bad.stdout, /one: hand-off ledger: \S+:10: secret_env names a variable that is not set\./)
+      assert.match(bad.stdout, /one: hand-off search: \S+:13: secret_file cannot be used/)
+      withHandoffs(handoff("ledger", `secret_env = "SECRET"\nurl_ = 1`))
+      const wrong = yield* check(folder, "sandbox_test")
+      assert.strictEqual(wrong.code, 3)
+      assert.include(
+        wrong.stderr,
+        "payments.toml:11: sources.one.handoff.ledger.url_ is not a setting. The nearest one is url."
+      )
+      for (const { stderr, stdout } of [good, bad, wrong]) {
+        for (const hidden of ["hidden", secret.slice(6), ed25519.slice(5)]) {
+          assert.notInclude(stdout + stderr, hidden)
+        }
+      }
+    }).pipe(Effect.scoped))
+})

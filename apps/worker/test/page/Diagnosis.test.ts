@@ -1,9 +1,9 @@
 /** What the page says about the state of sources. */
 import { assert, describe, it } from "@effect/vitest"
 import { durationWords, grouped } from "@payments/program"
-import { listDetails } from "../../src/page/Details.ts"
-import { freshness, listFindings, sourceFindings, summary } from "../../src/page/Diagnosis.ts"
-import type { ListSnapshot } from "../../src/state/StatusSnapshot.ts"
+import { listDetails, sourceDetails } from "../../src/page/Details.ts"
+import { freshness, handoffVerdict, listFindings, sourceFindings, summary } from "../../src/page/Diagnosis.ts"
+import type { HandoffState, ListSnapshot } from "../../src/state/StatusSnapshot.ts"
 import { at, list, snapshots, source } from "./Snapshots.ts"
 
 const failure = { kind: "full", reason: "Unauthorized", message: "invoices: not authorized (401)", since: at } as const
@@ -204,5 +204,75 @@ describe("words", () => {
       finding?.sentence.markup,
       "The source is stopped until a person acts: <bdi>It has another source.</bdi>"
     )
+  })
+})
+
+/** A hand-off that has sent everything. */
+const handoff: HandoffState = {
+  consumer: "ledger",
+  origin: "https://ledger.example",
+  state: "running",
+  reason: null,
+  seq: null,
+  position: 41,
+  lagChanges: 0,
+  lagSeconds: 0,
+  attempts: 0,
+  nextAttemptAt: null,
+  answer: "200",
+  problem: null
+}
+
+describe("a hand-off", () => {
+  const cases: ReadonlyArray<readonly [string, Partial<HandoffState>, string, ReadonlyArray<string>]> = [
+    ["sends", {}, "good Sending", []],
+    ["is sent again", { attempts: 3, answer: "503" }, "warn Waiting", []],
+    ["is stopped", { state: "stopped", reason: "gone", answer: "410" }, "bad Stopped", [
+      "bad: The hand-off to ledger is stopped: the receiver wants no more changes (410). The last answer was 410. To go on: payments handoff resume ledger"
+    ]],
+    [
+      "waits for a decision",
+      { state: "waiting", reason: "refused", seq: 1042, answer: "422" },
+      "bad Needs a decision",
+      [
+        "bad: The hand-off to ledger waits for a decision about change 1,042: the receiver refuses a change. The last answer was 422. To go on: payments handoff skip ledger 1042 --reason TEXT"
+      ]
+    ],
+    ["is not in the settings", { state: "removed", origin: null }, "warn Not in the settings", [
+      "warn: The settings no longer name the consumer ledger, and changes are kept for it."
+    ]],
+    [
+      "has no keys",
+      {
+        problem: {
+          reason: "PaymentsConfigError",
+          message: "payments.toml:8: secret_file names an empty file",
+          since: at
+        }
+      },
+      "warn Waiting",
+      [
+        "warn: The hand-off to ledger waits: payments.toml:8: secret_file names an empty file. Since 14:05:09 UTC, under 5 s ago."
+      ]
+    ]
+  ]
+  it.each(cases)("%s", (_name, change, expected, sentences) => {
+    const given = { ...handoff, ...change }
+    const { tone, word } = handoffVerdict(given)
+    assert.strictEqual(`${tone} ${word}`, expected)
+    const shown = source("north", { handoffs: [given] })
+    assert.deepStrictEqual(
+      sourceFindings(shown, at).map((one) => `${one.tone}: ${one.sentence.markup.replaceAll(/<[^>]+>/g, "")}`),
+      sentences
+    )
+    const details = sourceDetails(shown, false, at).markup
+    assert.include(details, word)
+    assert.notInclude(details, "undefined")
+  })
+
+  it("that needs a person is in the summary", () => {
+    const shown = source("north", { handoffs: [{ ...handoff, state: "stopped", reason: "gaveUp" }] })
+    const { more: _, ...found } = summary({ version: "", startedAt: at, at, cluster: null, sources: [shown] })
+    assert.deepStrictEqual(found, { tone: "bad", word: "1 hand-off needs a person" })
   })
 })

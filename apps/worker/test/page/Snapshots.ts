@@ -123,6 +123,7 @@ export const source = (name: string, change: Partial<SourceSnapshot> = {}): Sour
   runner: null,
   isRateShared: null,
   problem: null,
+  handoffs: [],
   lists: [list("payout-requests", 184_220, 130), list("payin-sources", 9_314, 131), list("invoices", 1_204_577, 132)],
   ...change
 })

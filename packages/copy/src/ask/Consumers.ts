@@ -18,7 +18,8 @@ import {
 } from "../port/Generations.ts"
 import type { ConsumerState } from "../port/ListFreshness.ts"
 import type { SinkError } from "../port/Sink.ts"
-import type { ChangeRow, ConsumerMove, Maintenance, Reader } from "../store/Store.ts"
+import type { ConsumerMove } from "../store/ConsumerMove.ts"
+import type { ChangeRow, Maintenance, Reader } from "../store/Store.ts"
 
 /** Whether the text is a valid name of a consumer. */
 export const isConsumerName = (text: string): boolean => /^[a-z0-9_-]{1,40}$/.test(text)

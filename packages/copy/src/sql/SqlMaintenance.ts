@@ -1,25 +1,26 @@
 /** The consumers of changes, and the removal of old changes, scans and rows. */
 import { Effect } from "effect"
 import { pieceOf, RowSet } from "../plan/RowSet.ts"
-import { judgeMove } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
-import { factsVersion, generationVersion, personalVersion } from "../store/Migrations.ts"
+import { factsVersion, generationVersion, handoffVersion, personalVersion } from "../store/Migrations.ts"
 import type { RedactionStore } from "../store/RedactionStore.ts"
 import type { ChangeNeeds, Maintenance, Reader } from "../store/Store.ts"
 import {
   readNumber,
   readOptional,
+  readOptionalNumber,
   readText,
   toCertifiedScan,
   toOldChange,
   toOldRow,
-  toPiece,
-  toPosition
+  toPiece
 } from "../store/StoredRows.ts"
 import { forgetScans, incrementRevision } from "./SqlCommit.ts"
+import { moveConsumerIn } from "./SqlConsumers.ts"
 import { greatest, readTime, tableIn } from "./SqlDialect.ts"
 import { changeFactsIn } from "./SqlFacts.ts"
-import { beginIn, lastChange, lineageIn, ownGeneration, rangeIn, requireVersion } from "./SqlGenerations.ts"
+import { beginIn, hasVersion, lastChange, requireVersion } from "./SqlGenerations.ts"
+import { handoffsOver } from "./SqlHandoff.ts"
 import {
   either,
   isOneOfIntegers,
@@ -32,13 +33,6 @@ import {
   type Statement,
   time
 } from "./SqlStatement.ts"
-
-/** PostgreSQL's conditions for a consumer that exists: its position may have changed since it was judged. */
-const mayMove = {
-  create: "false",
-  forward: "excluded.position > c.position OR excluded.generation IS DISTINCT FROM c.generation",
-  any: "true"
-} as const
 
 const lastScan = (condition: string): Statement =>
   sql`(SELECT max(scan) FROM ${schema}.scans WHERE list = s.list AND ${raw(condition)})`
@@ -56,11 +50,20 @@ const oldScans = (before: string): Statement =>
   }
     AND scan < coalesce(${lastComplete}, ${lastOfPart})`
 
-const consumersIn = (db: Sql): Effect.Effect<ChangeNeeds["consumers"], SinkError> =>
-  db.read(
-    sql`SELECT name, position FROM ${schema}.consumers ORDER BY name`,
-    (rows) => rows.map((row) => ({ name: readText(row, "name"), position: readNumber(row, "position") }))
+/** The consumers, each at its position or before the first change that is set aside: that one is still to be sent. */
+const consumersIn = Effect.fnUntraced(function*(db: Sql): Effect.fn.Return<ChangeNeeds["consumers"], SinkError> {
+  const aside = (yield* hasVersion(db, handoffVersion))
+    ? sql`(SELECT min(seq) FROM ${schema}.handoff_asides WHERE consumer = name)`
+    : raw("NULL")
+  return yield* db.read(
+    sql`SELECT name, position, ${aside} AS aside FROM ${schema}.consumers ORDER BY name`,
+    (rows) =>
+      rows.map((row) => {
+        const first = readOptionalNumber(row, "aside") ?? Infinity
+        return { name: readText(row, "name"), position: Math.min(readNumber(row, "position"), first - 1) }
+      })
   )
+})
 
 /** The last complete full scan of each list; without one, its running full scan. */
 const certifiedIn = (db: Sql): Effect.Effect<ChangeNeeds["certified"], SinkError> =>
@@ -74,6 +77,7 @@ const certifiedIn = (db: Sql): Effect.Effect<ChangeNeeds["certified"], SinkError
 export const maintain = (
   database: SqlDatabase
 ): Omit<Maintenance, keyof Reader | keyof RedactionStore | "emptyLog"> => ({
+  ...handoffsOver(database),
   moveConsumer: moveConsumer(database),
   beginGeneration: beginGeneration(database),
   removeConsumer: removeConsumer(database),
@@ -87,30 +91,8 @@ export const maintain = (
     )
 })
 
-const moveConsumer =
-  (database: SqlDatabase): Maintenance["moveConsumer"] => ({ generation, name, now, position, when }) =>
-    database.transaction(
-      "shared",
-      Effect.fnUntraced(function*(db) {
-        yield* requireVersion(db, generationVersion)
-        const stored = db.read(
-          sql`SELECT ${ownGeneration} AS generation, position FROM ${schema}.consumers WHERE name = ${name}`,
-          ([row]) => toPosition(row)
-        )
-        // A generation that begins meanwhile makes the position outdated, which its generation shows.
-        const [range, lineage] = [yield* rangeIn(db), yield* lineageIn(db)]
-        const verdict = judgeMove({ generation, position, when }, yield* stored, range, lineage)
-        if (verdict._tag === "move") {
-          yield* db.run(
-            sql`INSERT INTO ${schema}.consumers AS c (name, generation, position, created_at, moved_at)
-          VALUES (${name}, ${range.generation ?? null}, ${position}, ${time(now)}, ${time(now)})
-          ON CONFLICT (name) DO UPDATE SET generation = excluded.generation, position = excluded.position,
-            moved_at = excluded.moved_at WHERE ${either("true", mayMove[when])}`
-          )
-        }
-        return { verdict, range, lineage, stored: yield* stored }
-      })
-    )
+const moveConsumer = (database: SqlDatabase): Maintenance["moveConsumer"] => (move) =>
+  database.transaction("shared", (db) => moveConsumerIn(db, move))
 
 const beginGeneration = (database: SqlDatabase): Maintenance["beginGeneration"] => (begin) =>
   Effect.flatMap(database.origin, (origin) =>

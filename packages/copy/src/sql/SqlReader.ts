@@ -40,6 +40,7 @@ import {
 import { greatest, isCompleteFullScan, isScan, quarantinePlace, readJson, readTime, tableIn } from "./SqlDialect.ts"
 import { factsIn } from "./SqlFacts.ts"
 import { currentGeneration, hasVersion, lastChange, lineageIn, ownGeneration, rangeIn } from "./SqlGenerations.ts"
+import { storedHandoffs } from "./SqlHandoff.ts"
 import { openStatusesOver } from "./SqlOpenStatuses.ts"
 import { rowSightIn } from "./SqlRowSight.ts"
 import { stateQuery, toListState } from "./SqlState.ts"
@@ -73,6 +74,7 @@ export const readerOver = (db: Sql, { holderOf, ...own }: OwnReader): Reader => 
   ...rowsOver(db),
   ...changesOver(db),
   ...factsOver(db),
+  handoffs: storedHandoffs(db),
   openStatuses: openStatusesOver(db),
   location: db.location,
   state: (list) =>

@@ -9,16 +9,11 @@ import type { Plan, Quarantined, RowLookup, StoredRow } from "../plan/Plan.ts"
 import type { Piece, RowSet } from "../plan/RowSet.ts"
 import type { RowSight } from "../plan/RowSight.ts"
 import type { Counts } from "../port/Counts.ts"
-import type {
-  ChangeRange,
-  GenerationReason,
-  Lineage,
-  MoveVerdict,
-  PositionMove,
-  StoredPosition
-} from "../port/Generations.ts"
+import type { ChangeRange, GenerationReason, Lineage } from "../port/Generations.ts"
 import type { ChangeCount, ConsumerState, ListFreshness, OpenStatus, StatusTotals } from "../port/ListFreshness.ts"
 import type { BoundMerchant, OwnerClaim, PassKind, PersonalBinding, PersonalState, SinkError } from "../port/Sink.ts"
+import type { ConsumerMove, ConsumerMoved } from "./ConsumerMove.ts"
+import type { HandoffStore } from "./HandoffStore.ts"
 import type { RedactionStore } from "./RedactionStore.ts"
 
 /** A stored full scan, or a stored scan of a part. */
@@ -310,7 +305,9 @@ export interface FactWriter {
 }
 
 /** What every program reads of a destination. */
-export interface Reader extends BoundReader, ScanReader, RowReader, ChangeReader, FactReader {
+export interface Reader
+  extends BoundReader, ScanReader, RowReader, ChangeReader, FactReader, Pick<HandoffStore, "handoffs">
+{
   /** The location of the destination, for messages. It contains no password. */
   readonly location: string
   /**
@@ -386,19 +383,6 @@ export interface Store extends Reader, FactWriter {
   readonly fillRows: (fill: Fill) => Effect.Effect<void, SinkError>
 }
 
-export interface ConsumerMove extends PositionMove {
-  readonly name: string
-  readonly now: string
-}
-
-export interface ConsumerMoved {
-  readonly verdict: MoveVerdict
-  readonly range: ChangeRange
-  readonly lineage: Lineage
-  /** The consumer's position after the call, if the consumer exists. */
-  readonly stored: StoredPosition | undefined
-}
-
 export interface NewGeneration {
   readonly reason: GenerationReason
   /** The last change that the new generation has in common with the current one; by default the last one of all. */
@@ -454,7 +438,7 @@ export type ChooseRows<A extends { readonly rows: ReadonlyArray<OldRow> }> = (
  * A destination that is open for short transactions without the lock of a list, next to programs that export into it. The
  * functions that move consumers or remove changes or rows exclude each other.
  */
-export interface Maintenance extends Reader, RedactionStore, FactWriter {
+export interface Maintenance extends Reader, RedactionStore, FactWriter, HandoffStore {
   /** Moves a consumer, if `judgeMove` says so. */
   readonly moveConsumer: (move: ConsumerMove) => Effect.Effect<ConsumerMoved, SinkError>
   /** Begins a generation, to which the changes after its first number belong. Returns all generations. */

@@ -140,6 +140,7 @@ describe("a schema of version 7", () => {
       for (const names of ["request TO asked", "totals TO tally"]) {
         yield* ask(`ALTER TABLE "${schema}".scans RENAME COLUMN ${names}`)
       }
+      yield* withoutHandoffs(schema)
       yield* withoutRechecks(schema, Lists.all)
       yield* ask(`DROP TABLE "${schema}".facts`)
       yield* ask(`UPDATE "${schema}".destination SET version = 7`)
@@ -155,6 +156,13 @@ const withoutRechecks = (schema: string, lists: ReadonlyArray<Lists.AnyList>) =>
   Effect.forEach(
     ["changes", ...lists.map(tableOf)],
     (table) => ask(`ALTER TABLE "${schema}".${table} DROP COLUMN rechecked CASCADE`)
+  )
+
+/** Removes what version 11 has added. */
+const withoutHandoffs = (schema: string) =>
+  Effect.forEach(
+    ["handoffs", "handoff_batches", "handoff_skips"],
+    (table) => ask(`DROP TABLE "${schema}".${table}`)
   )
 
 describe("a schema of version 1", () => {
@@ -186,6 +194,7 @@ describe("a schema of version 1", () => {
         "generations",
         "facts"
       ]
+      yield* withoutHandoffs(schema)
       for (const table of laterTables) yield* ask(`DROP TABLE "${schema}".${table}`)
       for (const list of laterLists) yield* ask(`DROP TABLE "${schema}".${tableOf(list)} CASCADE`)
       yield* withoutRechecks(schema, Lists.all.filter((list) => !laterLists.includes(list)))

@@ -434,8 +434,12 @@ describe("a reader of a destination of version 9", () => {
       const views = Lists.all.map(({ label }) => `DROP VIEW ${label.replaceAll("-", "_")}_seen`)
       execute(
         fileIn(folder),
-        [...views, ...tables.map((table) => `ALTER TABLE ${table} DROP COLUMN rechecked`), "PRAGMA user_version = 9"]
-          .join(";")
+        [
+          ...views,
+          ...tables.map((table) => `ALTER TABLE ${table} DROP COLUMN rechecked`),
+          ...["handoffs", "handoff_batches", "handoff_skips"].map((table) => `DROP TABLE ${table}`),
+          "PRAGMA user_version = 9"
+        ].join(";")
       )
       const changes = Effect.scoped(
         Effect.flatMap(openReader(fileIn(folder), "here"), (reader) => reader.changes(0, 10, [Lists.invoices]))

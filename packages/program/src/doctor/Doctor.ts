@@ -50,6 +50,11 @@ export const diagnose = Effect.fnUntraced(function*<R, E, R2>(
   }
   const store = yield* checkStore(source, limit)
   if (store !== undefined) yield* report(store)
+  for (const handoff of source.handoffs ?? []) {
+    // Few sources have one, so its code is loaded only here.
+    const { checkHandoff } = yield* Effect.promise(() => import("./HandoffChecks.ts"))
+    yield* report(yield* checkHandoff(handoff, source.to, Duration.sum(limit, keyTime)))
+  }
   const rule = Result.isSuccess(personal) ? Option.getOrUndefined(personal.success) : undefined
   yield* checkDestination(source, { bound: config?.source, rule }, { limit, report })
 }, Effect.scoped)

@@ -28,7 +28,7 @@ export interface Setting extends Facts {
    * What it is for. The variables of `service`, `key`, `rule` and `destination` describe the source of the environment.
    * All other variables override the file. A setting without a part is a member of `Source`.
    */
-  readonly part?: "service" | "key" | "limiter" | "destination" | "schedule" | "scan" | "rule" | undefined
+  readonly part?: "service" | "key" | "limiter" | "destination" | "schedule" | "scan" | "rule" | "handoff" | undefined
   /**
    * A setting of the file has a schema. A setting with a variable or a flag has a parser of texts, unless core has it.
    */
@@ -65,6 +65,7 @@ const destination = rowsOf("destination")
 const schedule = rowsOf("schedule")
 const scan = rowsOf("scan")
 const rule = rowsOf("rule")
+const handoff = rowsOf("handoff")
 const row = rowsOf(undefined)
 
 export interface Settings {
@@ -81,6 +82,45 @@ const keys = {
   ]),
   personal_key: key(Type.anyText, { variable: "PAYMENTS_PERSONAL_KEY" }, [
     "the key of pseudonyms and erasures, 32 characters or more, such as the output of `openssl rand -hex 32`. Set this or `PAYMENTS_PERSONAL_KEY_FILE`, not both"
+  ])
+}
+
+/** The settings of `[sources.NAME.handoff.CONSUMER]`. */
+const handoffRows = {
+  url: row(Type.secretUrl, {}, [
+    "the address to which batches of changes are sent: `https://`, or `http://` to this machine. Only its origin is ever shown"
+  ]),
+  secret_file: key(Type.path, {}, [
+    "a file that contains the keys that sign: `whsec_…` or `whsk_…`, one per line, the newest first. Each key signs. It is read again within seconds"
+  ]),
+  secret_env: key(Type.variableName, {}, ["the environment variable that contains these keys"]),
+  secret_command: key(Type.command, {}, [
+    "the program and arguments that print these keys: no shell, 30 s at most, in the folder of this file"
+  ]),
+  lists: row(Type.lists, {}, ["the lists whose changes are sent; default: all of the source"]),
+  kinds: row(Type.changeKinds, {}, [
+    "the kinds of changes that are sent: `insert`, `update`, `missing` and `returned`; default: all"
+  ]),
+  thin: row(Type.switched, {}, ["`true` sends only the number, kind and id of each change; default: false"]),
+  max_changes: row(Type.wholeNumber(1, 1000), {}, ["the most changes of a batch; default: 100"]),
+  max_bytes: row(Type.wholeNumber(1, 10_000_000), {}, [
+    "the largest size of a batch in bytes, unless one change is larger; default: 20000"
+  ]),
+  timeout: row(Type.durationBetween("100ms", "5m"), {}, ["how long to wait for an answer; default: 20s"]),
+  give_up_after: row(Type.durationBetween("1s", "365d"), {}, [
+    "how long a batch is sent again before the hand-off stops; default: 3d"
+  ]),
+  order: row(Type.oneOf("strict", "per-record"), {}, [
+    "`\"strict\"`: a refused change stops all changes behind it. `\"per-record\"`: only those of its record; default: `\"strict\"`"
+  ]),
+  allow_private: row(Type.switched, {}, [
+    "`true` also sends to private and link-local addresses; default: false"
+  ]),
+  proxy: row(Type.plain, {}, [
+    "an HTTP proxy, `http://HOST:PORT`, through which requests to `https://` go (`CONNECT`); default: none, whatever the environment says"
+  ]),
+  start: row(Type.oneOf("first", "now"), {}, [
+    "where a new consumer begins: with the first change that is kept, or with the next one; default: `\"first\"`"
   ])
 }
 
@@ -245,6 +285,9 @@ const source = {
   ]),
   journal: destination(Type.journal, {}, [
     "how `payments query --format hledger` and `--format beancount` write records as transactions"
+  ]),
+  handoff: handoff(Type.tablesOf(/^[a-z0-9_-]{1,40}$/, handoffRows), {}, [
+    "the consumers to which `payments-worker` hands changes off, by name: 1 to 40 small letters, digits, `_` and `-`"
   ])
 }
 
@@ -339,4 +382,4 @@ const program = {
 }
 
 /** All settings, by the place in the file that has them, or by the process that has them. */
-export const allSettings = { keys, source, cluster, statement, file, worker, program }
+export const allSettings = { keys, source, handoff: handoffRows, cluster, statement, file, worker, program }

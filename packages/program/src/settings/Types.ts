@@ -4,7 +4,8 @@
  */
 import { decimalsOf } from "@payments/copy"
 import { Lists } from "@payments/core"
-import { Cron, DateTime, Option, Record, Result, Schema, Struct } from "effect"
+import { Cron, DateTime, Duration, Option, Record, Result, Schema, Struct } from "effect"
+import ms from "ms"
 import { anyOf } from "../text/WordLists.ts"
 import * as Parsers from "./Parsers.ts"
 import type { SettingParser } from "./Parsers.ts"
@@ -27,6 +28,11 @@ export const matching = (expected: string, isValid: (given: string) => boolean) 
 const isPlain = (given: string): boolean => given !== "" && !/\p{Cc}/u.test(given) && given.trim() === given
 
 export const plain = matching("text without control characters and without spaces at its ends", isPlain)
+/** Its value may contain a secret, so it is never shown. */
+export const secretUrl = matching(
+  "an address that begins with https://",
+  (given) => isPlain(given) && URL.canParse(given)
+)
 export const path = matching("the path of a file, without ~", (given) => isPlain(given) && !given.startsWith("~"))
 export const variableName = matching(
   "the name of an environment variable",
@@ -113,6 +119,28 @@ export const lists = list(
   Parsers.fieldNames
 )
 
+export const changeKinds = list(
+  () => choices(["insert", "update", "missing", "returned"], "a kind of change"),
+  "an array of kinds of changes such as \"insert\", each once",
+  Parsers.fieldNames
+)
+
+/** A duration in bounds. */
+export const durationBetween = (shortest: ms.StringValue, longest: ms.StringValue) =>
+  text({
+    expected: `a duration from ${shortest} to ${longest}`,
+    parse: (given) => {
+      const found = Parsers.duration.parse(given)
+      const bounds = { minimum: Duration.millis(ms(shortest)), maximum: Duration.millis(ms(longest)) }
+      return found !== undefined && Duration.between(found, bounds) ? found : undefined
+    }
+  })
+
+/** `true` or `false` without quotes. */
+export const switched = {
+  schema: (description: string) => Schema.Boolean.annotate({ message: "must be true or false", description })
+}
+
 export const wholeNumber = (minimum: number, maximum: number) => ({
   ...Parsers.wholeNumber(minimum, maximum),
   fromFile: (value: number) => value,
@@ -153,7 +181,22 @@ export const command = {
   }
 }
 
-const optional = Struct.map(Schema.optionalKey)
+export const optional = Struct.map(Schema.optionalKey)
+
+/** Settings of a table. */
+interface Rows {
+  readonly [name: string]: {
+    readonly meaning: string
+    readonly type: { readonly schema: (description: string) => Schema.Top }
+  }
+}
+
+type SchemasOf<R extends Rows> = { readonly [Name in keyof R]: ReturnType<R[Name]["type"]["schema"]> }
+
+/** The schemas of the settings of a table. */
+export const schemasOf = <const R extends Rows>(rows: R): SchemasOf<R> =>
+  // `Record.map` loses the type of each row.
+  Record.map(rows, ({ meaning, type }) => type.schema(meaning)) as SchemasOf<R>
 
 export const invoiceParameters = {
   schema: (description: string) => {
@@ -288,3 +331,12 @@ export const journal = {
       ).mapFields(optional).annotate({ description: "the accounts of the lists" })
     }).annotate({ description })
 }
+
+/** Tables of settings by name, each of which has these rows. */
+export const tablesOf = <const R extends Rows>(name: RegExp, rows: R) => ({
+  schema: (description: string) =>
+    Schema.Record(
+      Schema.String.check(Schema.isPattern(name)),
+      Schema.Struct(schemasOf(rows)).mapFields(optional)
+    ).annotate({ description })
+})

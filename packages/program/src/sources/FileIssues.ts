@@ -35,7 +35,11 @@ const issuesOf = (
   })
 }
 
-const unknownKey = "unknown key"
+const [unknownKey, noTable] = ["unknown key", "must be a table"] as const
+
+/** Whether the tables of consumers stand there. */
+const isHandoff = (path: TomlPath): boolean =>
+  path.at(-1) === "handoff" && path.length === (path[0] === "sources" ? 3 : 2) && path[0] !== "statements"
 
 const format = SchemaIssue.makeFormatterStandardSchemaV1({
   leafHook: (issue) => {
@@ -44,13 +48,15 @@ const format = SchemaIssue.makeFormatterStandardSchemaV1({
     if (issue._tag !== "InvalidType" || issue.ast.annotations?.["message"] !== undefined) {
       return SchemaIssue.defaultLeafHook(issue)
     }
-    return issue.ast._tag === "Arrays" ? "must be an array" : "must be a table"
+    return issue.ast._tag === "Arrays" ? "must be an array" : noTable
   }
 })
 
 const sentenceOf = (path: TomlPath, message: string): string => {
-  if (message !== unknownKey) return `${pathName(path)} ${message}.`
   const parent = path.slice(0, -1)
+  // What has no table may be a value in the wrong place.
+  if (message === noTable && isHandoff(parent)) return `${pathName(parent)} must have a table for each consumer.`
+  if (message !== unknownKey) return `${pathName(path)} ${message}.`
   const key = String(path.at(-1))
   if (parent.length === 1 && parent[0] === "sources") {
     return "The name of a source has 1 to 40 small letters, digits, _ and -."
@@ -58,9 +64,15 @@ const sentenceOf = (path: TomlPath, message: string): string => {
   if (parent.length === 1 && parent[0] === "statements") {
     return "The name of a statement has 1 to 40 small letters, digits, _ and -."
   }
+  if (isHandoff(parent)) {
+    return "The name of a consumer has 1 to 40 small letters, digits, _ and -."
+  }
   const name = /^[a-z_-]{1,40}$/i.test(key)
     ? pathName(path)
     : `A setting of ${parent.length === 0 ? "the file" : pathName(parent)}`
+  if (parent.at(-2) === "handoff" && /^(key|token|secret|password)s?$/i.test(key)) {
+    return `${name} is not a setting, because no key stands in this file. Set secret_file, secret_env or secret_command.`
+  }
   if (/^(invoices_)?(api_)?(key|token|secret|password)$/i.test(key)) {
     return `${name} is not a setting, because no key stands in this file. Set api_key_file, api_key_env or api_key_command.`
   }

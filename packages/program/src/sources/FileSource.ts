@@ -15,7 +15,8 @@ export interface FileSource {
   readonly name: string
   /** Its own settings, and those of `[defaults]` that it does not set itself. */
   readonly settings: SourceSettings
-  readonly lineOf: (setting: string) => number
+  /** `inner`: names in the table of the setting. */
+  readonly lineOf: (setting: string, ...inner: ReadonlyArray<string>) => number
   readonly to: Destination.StoredDestination | undefined
   readonly rateLimitStore: PostgresUrl.PostgresUrl | undefined
   readonly full: Schedule | undefined
@@ -96,6 +97,14 @@ export const sourceOf = Effect.fnUntraced(function*(
   const problem = (setting: string, text: string) => note(pathOf(setting), `${pathName(pathOf(setting))} ${text}`)
   for (const text of lacksOf(isSet)) note(own.path, `${pathName(own.path)} ${text}`)
   for (const { problem: text, setting } of problemsOf(settings, isSet, pathName(own.path))) problem(setting, text)
+  if (settings.handoff !== undefined) {
+    // Few sources have one, so its code is loaded only here.
+    const { handoffProblems } = yield* Effect.promise(() => import("./HandoffProblems.ts"))
+    for (const { consumer, problem: text, setting } of handoffProblems(settings)) {
+      const at = [...pathOf("handoff"), consumer, ...setting === undefined ? [] : [setting]]
+      note(at, `${pathName(at)} ${text}`)
+    }
+  }
   const scheduleOf = (setting: "cron" | "window" | "head", times: Times | undefined): Schedule | undefined => {
     const schedule = scheduleAt(times, settings.time_zone)
     if (schedule?._tag === "Cron" && !occurs(schedule.cron)) problem(setting, "names a time that never comes.")
@@ -104,7 +113,7 @@ export const sourceOf = Effect.fnUntraced(function*(
   return {
     name,
     settings,
-    lineOf: (setting) => lineOf(pathOf(setting)),
+    lineOf: (setting, ...inner) => lineOf([...pathOf(setting), ...inner]),
     to: settings.to === undefined
       ? undefined
       : yield* destinationOf(settings.to, folder, (text) => problem("to", `is no destination. ${text}`)),

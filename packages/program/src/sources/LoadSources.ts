@@ -102,6 +102,9 @@ export const sourcesOfFile = Effect.fnUntraced(function*(
       `--to is for one source, and ${printable(file)} has ${document.sources.length}. Set to in the file.`
     )
   }
+  // Few sources have a hand-off, so its code is loaded only here.
+  const hasHandoff = document.sources.some(({ settings }) => settings.handoff !== undefined)
+  const handoffs = hasHandoff ? yield* Effect.promise(() => import("./Handoffs.ts")) : undefined
   const sources = document.sources.map((source): LoadedSource => ({
     ...inFile(source, overrides),
     to: keepingSnapshots(to ?? source.to, source.settings.keep_snapshots),
@@ -110,11 +113,13 @@ export const sourcesOfFile = Effect.fnUntraced(function*(
     boundTo: Effect.succeed(PaymentsConfig.sourceOf(serviceTexts(source.settings))),
     settings: shownInFile({ file, source, to, overrides }),
     journal: source.settings.journal,
+    handoffs: handoffs?.handoffsOf({ file, fs, source, lists: listsOf(source.settings) }),
     revision: digestOf([file, source.settings, to, overrides]),
     keyVariables: [
       source.settings.api_key_env ?? [],
       source.settings.invoices_api_key_env ?? [],
-      source.settings.personal_key_env ?? []
+      source.settings.personal_key_env ?? [],
+      Object.values(source.settings.handoff ?? {}).flatMap(({ secret_env: name }) => name ?? [])
     ].flat()
   }))
   return { file, concurrency: document.concurrency ?? defaultConcurrency, cluster: document.cluster, sources }
@@ -227,10 +232,13 @@ const inFile = ({ full, head, name, rateLimitStore, settings, window }: FileSour
 const fullSchedule = (own: Schedule | undefined, { every }: Overrides): Schedule =>
   every === undefined ? own ?? defaultSchedule : { _tag: "Every", every: every.value }
 
+const listsOf = (settings: SourceSettings): ReadonlyArray<Lists.ListName> =>
+  Lists.all.filter(({ label }) => settings.lists?.includes(label) ?? true).map(({ name }) => name)
+
 /** Returns the settings that are neither schedules, nor of the service, nor the destination. */
 const withOverrides = (settings: SourceSettings, overrides: Overrides) => ({
   ...membersOf(settings, overrides),
-  lists: Lists.all.filter(({ label }) => settings.lists?.includes(label) ?? true).map(({ name }) => name),
+  lists: listsOf(settings),
   scan: {
     patience: valueOf("patience", settings, overrides),
     onLocked: valueOf("on_locked", settings, overrides),

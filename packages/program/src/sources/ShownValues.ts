@@ -45,6 +45,10 @@ const textOf = (value: unknown): string =>
       typeof part === "object" ? `${name} = { ${textOf(part)} }` : `${name} = ${part}`
     ).join(", ")
 
+/** The rest of an address may contain a secret. */
+const handoffText = (handoff: SourceSettings["handoff"] = {}): string =>
+  Object.entries(handoff).map(([consumer, { url = "" }]) => `${consumer} = ${new URL(url).origin}`).join(", ")
+
 /** `to` is the destination that a flag names. */
 export const shownInFile = (
   { file, overrides, source, to }: {
@@ -61,6 +65,7 @@ export const shownInFile = (
     if (value === undefined) return undefined
     const from = `${printable(file)}:${source.lineOf(name)}`
     if (name === "to" && source.to !== undefined) return { value: Destination.shown(source.to), from }
+    if (name === "handoff") return { value: handoffText(source.settings.handoff), from }
     return { value: part === "key" ? masked : textOf(value), from }
   })
 }

@@ -1,7 +1,8 @@
 /** A source: one account of the payments service with its own key, request rate, destination and schedules. */
 import type { Destination, PersonalRule, PostgresUrl, ScanOptions } from "@payments/copy"
+import type { BatchLimits, HandoffPolicy, Shape, SigningKey, Target } from "@payments/copy/handoff"
 import type { Lists, PaymentsConfig, PaymentsConfigError } from "@payments/core"
-import type { Cron, Duration, Effect } from "effect"
+import type { Array, Cron, Duration, Effect, Redacted } from "effect"
 import type { SourceMembers } from "./SourceValues.ts"
 
 /** When a scan or a pass of a list starts. */
@@ -9,6 +10,26 @@ export type Schedule =
   | { readonly _tag: "Every"; readonly every: Duration.Duration }
   /** A cron expression with its time zone. */
   | { readonly _tag: "Cron"; readonly cron: Cron.Cron }
+
+/** The hand-off of a source's changes to one consumer. */
+export interface SourceHandoff {
+  readonly consumer: string
+  /** The address without its path and query, which may contain a secret. */
+  readonly origin: string
+  readonly target: Redacted.Redacted<Target>
+  /** Reads the keys that sign, the newest first. They are read again after some seconds. */
+  readonly keys: Effect.Effect<Array.NonEmptyReadonlyArray<SigningKey>, PaymentsConfigError>
+  /** The absolute path of the file with the keys. Undefined if a variable or a command has them. */
+  readonly keyFile: string | undefined
+  /** At least one. */
+  readonly lists: ReadonlyArray<Lists.AnyList>
+  readonly shape: Shape
+  readonly limits: BatchLimits
+  readonly policy: HandoffPolicy
+  readonly order: "strict" | "per-record"
+  /** Where a consumer that does not exist yet begins. */
+  readonly start: "first" | "now"
+}
 
 /** One account of the service, and how its lists are copied. It also has its other settings, such as `maxAge`. */
 export interface Source extends SourceMembers {
@@ -31,6 +52,8 @@ export interface Source extends SourceMembers {
   readonly head: { readonly pages: number; readonly schedule: Schedule } | undefined
   /** The rule with its key. It reads the key file or runs the key command. */
   readonly personal: Effect.Effect<PersonalRule, PaymentsConfigError>
+  /** The consumers to which its changes are sent. */
+  readonly handoffs?: ReadonlyArray<SourceHandoff> | undefined
   readonly scan: Pick<ScanOptions, "patience" | "onLocked" | "ignoredFields" | "missingLimit">
 }
 

@@ -1,23 +1,9 @@
 /**
  * The schema of the sources file, from the table of settings. The JSON Schema and the reference page derive from it.
  */
-import { Record, Schema, Struct } from "effect"
+import { Schema } from "effect"
 import { allSettings } from "../settings/SettingTable.ts"
-
-interface Rows {
-  readonly [name: string]: {
-    readonly meaning: string
-    readonly type: { readonly schema: (description: string) => Schema.Top }
-  }
-}
-
-type SchemasOf<R extends Rows> = { readonly [Name in keyof R]: ReturnType<R[Name]["type"]["schema"]> }
-
-const schemasOf = <const R extends Rows>(rows: R): SchemasOf<R> =>
-  // `Record.map` loses the type of each row.
-  Record.map(rows, ({ meaning, type }) => type.schema(meaning)) as SchemasOf<R>
-
-const optional = Struct.map(Schema.optionalKey)
+import { optional, schemasOf } from "../settings/Types.ts"
 
 /** A source and `[defaults]` have these settings. */
 export const SourceSettings = Schema.Struct(schemasOf(allSettings.source)).mapFields(optional).annotate({
@@ -29,6 +15,11 @@ export type SourceSettings = typeof SourceSettings.Type
 
 /** How the records of a source become transactions of a journal. */
 export type JournalSettings = NonNullable<SourceSettings["journal"]>
+
+/** The settings of the hand-off to a consumer. */
+export const HandoffSettings = Schema.Struct(schemasOf(allSettings.handoff)).mapFields(optional)
+
+export type HandoffSettings = typeof HandoffSettings.Type
 
 /** The names of sources. */
 export const namePattern = /^[a-z0-9_-]{1,40}$/

@@ -6,32 +6,54 @@ import { dirname, resolve } from "node:path"
 import { makeKeyCommand } from "../settings/KeyCommand.ts"
 import { type FileSource, serviceTexts, settingOf } from "./FileSource.ts"
 import type { Source } from "./Source.ts"
-import type { SourceSettings } from "./SourceSchema.ts"
 
 /** Returns the place of a setting in the file, for messages. */
-const placeOf = (file: string, { lineOf }: FileSource) => (setting: keyof SourceSettings) =>
+const placeOf = (file: string, lineOf: (setting: string) => number) => (setting: string) =>
   `${printable(file)}:${lineOf(setting)}: ${setting}`
+
+/** How the settings of the file name a key. */
+interface NamedKey {
+  readonly file: string | undefined
+  readonly variable: string | undefined
+  readonly command: ReadonlyArray<string> | undefined
+}
+
+/** Returns undefined if no setting names the key. `setting` is the beginning of their names. */
+export const keySourceFrom = (
+  named: NamedKey,
+  { file, fs, lineOf, setting }: {
+    readonly file: string
+    readonly fs: FileSystem.FileSystem
+    readonly setting: string
+    readonly lineOf: (setting: string) => number
+  }
+): KeySource | undefined => {
+  const place = placeOf(file, lineOf)
+  const folder = dirname(file)
+  if (named.file !== undefined) {
+    return makeKeyFile(fs, place(`${setting}_file`), named.file, (path) => resolve(folder, path))
+  }
+  if (named.command !== undefined) return makeKeyCommand(place(`${setting}_command`), named.command, folder)
+  return named.variable === undefined
+    ? undefined
+    : { setting: place(`${setting}_env`), read: keyInVariable(named.variable) }
+}
 
 /** Returns undefined if no setting names the key. */
 export const keySourceOf = (
   file: string,
-  source: FileSource,
+  { lineOf, settings }: FileSource,
   fs: FileSystem.FileSystem,
   key: "api_key" | "invoices_api_key" | "personal_key"
-): KeySource | undefined => {
-  const place = placeOf(file, source)
-  const folder = dirname(file)
-  const keyFile = source.settings[`${key}_file`]
-  const variable = source.settings[`${key}_env`]
-  const command = source.settings[`${key}_command`]
-  if (keyFile !== undefined) return makeKeyFile(fs, place(`${key}_file`), keyFile, (path) => resolve(folder, path))
-  if (command !== undefined) return makeKeyCommand(place(`${key}_command`), command, folder)
-  return variable === undefined ? undefined : { setting: place(`${key}_env`), read: keyInVariable(variable) }
-}
+): KeySource | undefined =>
+  keySourceFrom(
+    { file: settings[`${key}_file`], variable: settings[`${key}_env`], command: settings[`${key}_command`] },
+    { file, fs, setting: key, lineOf }
+  )
 
 /** Errors name the settings of the file. */
 export const serviceOf = (file: string, source: FileSource, fs: FileSystem.FileSystem): Source["service"] => {
-  const place = placeOf(file, source)
+  const place = placeOf(file, source.lineOf)
   const texts = {
     ...serviceTexts(source.settings),
     PAYMENTS_API_KEY_FILE: keySourceOf(file, source, fs, "api_key"),

@@ -91,7 +91,8 @@ const inOrder = (findings: ReadonlyArray<Finding>): ReadonlyArray<Finding> =>
     .toSorted((one, other) => (one.line ?? 0) - (other.line ?? 0))
 
 const hasCommand = ({ settings }: FileSource): boolean =>
-  settings.api_key_command !== undefined || settings.invoices_api_key_command !== undefined
+  settings.api_key_command !== undefined || settings.invoices_api_key_command !== undefined ||
+  Object.values(settings.handoff ?? {}).some(({ secret_command: command }) => command !== undefined)
 
 const sourcesIn = Effect.fnUntraced(function*(
   document: TomlDocument,

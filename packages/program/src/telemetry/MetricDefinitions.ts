@@ -5,7 +5,7 @@
  *
  * Labels have the source, the list and values from closed sets, never text from a service or a record, except
  * the status of open records: a few words that look like codes. A source with one list has at most 79 series, in a cluster 81, with a rate limit store one more. Each further list has less than
- * that, and a process at most 100 of its own.
+ * that, a hand-off at most 8, and a process at most 100 of its own.
  */
 import { type DriftName, otherCode, storedCode } from "@payments/copy"
 import type { ObservedRequest } from "@payments/core"
@@ -30,8 +30,8 @@ export type Samples<Values extends LabelValues = LabelValues> =
 /** A metric. */
 export interface Definition<Values extends LabelValues = LabelValues> {
   readonly type: "counter" | "gauge" | "histogram"
-  /** What has series of its own: each list of each source, each source, or only the process. */
-  readonly per: "list" | "source" | "process"
+  /** What has series of its own: each list and each hand-off of each source, each source, or only the process. */
+  readonly per: "list" | "handoff" | "source" | "process"
   /** The unit in UCUM, for OTLP. Prometheus has it in the name. */
   readonly unit: string
   readonly help: string
@@ -77,6 +77,18 @@ const requestOutcomes = [
   "malformed"
 ] as const
 const failureReasons = ["unauthorized", "service", "destination", "held_back", "stalled", "other"] as const
+
+const handoffResults = ["accepted", "refused", "failed", "no_answer"] as const
+
+const handoffResult = ({ answer, verdict }: Facts["HandoffAttempt"]): typeof handoffResults[number] => {
+  if (answer._tag === "NoAnswer") return "no_answer"
+  if (verdict._tag === "Accept") return "accepted"
+  const isRefused = verdict._tag === "Halve" || (verdict._tag === "Halt" && verdict.reason !== "gaveUp")
+  return isRefused ? "refused" : "failed"
+}
+
+/** Why a hand-off stands still. */
+const haltReasons = ["gone", "gave_up", "restored", "removed", "refused"] as const
 
 /** The label is the same for the whole process. */
 const ofThisProcess: ReadonlyArray<string> = []
@@ -331,6 +343,50 @@ export const definitions = {
     unit: "{takeover}",
     help: "How many times this process has taken the source over from another runner. No series without a cluster.",
     from: { Placement: ({ cluster }) => cluster ? 0 : [], Takeover: () => 1 }
+  }),
+  payments_handoff_lag_changes: metric({
+    type: "gauge",
+    per: "handoff",
+    unit: "{change}",
+    help: "Changes that the consumer's receiver has not accepted yet. No series on a process that does not send.",
+    from: { Handoff: ({ lagChanges }) => lagChanges }
+  }),
+  payments_handoff_lag_seconds: metric({
+    type: "gauge",
+    per: "handoff",
+    unit: "s",
+    help: "Age of the oldest change that the consumer's receiver has not accepted yet; 0 if there is none.",
+    from: { Handoff: ({ lagSeconds }) => lagSeconds }
+  }),
+  payments_handoff_attempts_total: metric({
+    type: "counter",
+    per: "handoff",
+    unit: "{attempt}",
+    labels: { result: handoffResults },
+    help:
+      "Requests to the consumer's receiver. refused: a 4xx that is not tried again as it is. failed: any other status but 2xx. no_answer: no connection, or a timeout.",
+    from: { HandoffAttempt: (attempted) => [[1, { result: handoffResult(attempted) }]] }
+  }),
+  payments_handoff_refusals_total: metric({
+    type: "counter",
+    per: "handoff",
+    unit: "{change}",
+    help: "Single changes that the consumer's receiver has refused. Each waits for a decision.",
+    from: {
+      HandoffAttempt: ({ verdict }) => Number(verdict._tag === "Halt" && verdict.reason === "refused")
+    }
+  }),
+  payments_handoff_stopped: metric({
+    type: "gauge",
+    per: "handoff",
+    unit: "1",
+    labels: { reason: haltReasons },
+    atOnce: 1,
+    help:
+      "1 while nothing is sent until a person acts, with the reason. refused: one change waits for a decision. No series while changes are sent.",
+    from: {
+      Handoff: ({ reason }) => reason === null ? null : [[1, { reason: reason === "gaveUp" ? "gave_up" : reason }]]
+    }
   }),
   payments_scans_total: metric({
     type: "counter",

@@ -1,5 +1,6 @@
 /** What metrics are computed from: events of runs, requests, and the state of sources, lists and the process. */
 import type { ScanEvent } from "@payments/copy"
+import type { Attempted, HandoffReason } from "@payments/copy/handoff"
 import type { ObservedRequest } from "@payments/core"
 
 /** What the gauges of a source show. A source of the worker's snapshot has these members. */
@@ -10,6 +11,17 @@ export interface ObservedSource {
   /** Why no list of the source can be scanned. */
   readonly problem: { readonly reason: string } | null
   readonly lists: ReadonlyArray<ObservedList>
+  readonly handoffs?: ReadonlyArray<ObservedHandoff> | undefined
+}
+
+/** What the gauges of a hand-off show. Null: not known. */
+export interface ObservedHandoff {
+  readonly consumer: string
+  /** `inactive`: it has no gauges. `removed`: it has no series. */
+  readonly state: string
+  readonly reason: HandoffReason | null
+  readonly lagChanges: number | null
+  readonly lagSeconds: number | null
 }
 
 /** What the gauges of a list show. Null: not known. */
@@ -43,7 +55,7 @@ export type ObservedCluster = { readonly isHealthy: boolean } | null
 
 type EventOf<Tag extends ScanEvent["_tag"]> = Extract<ScanEvent, { readonly _tag: Tag }>
 
-/** Each fact is about a list, a source or the process. */
+/** Each fact is about a list, a hand-off, a source or the process. */
 export interface Facts {
   /** A run committed a page, waits, or ended. */
   readonly Committed: EventOf<"Committed">
@@ -57,6 +69,9 @@ export interface Facts {
   /** This process has taken the source over from another runner of its cluster. */
   readonly Takeover: null
   readonly List: ObservedList
+  readonly Handoff: ObservedHandoff
+  /** A batch was sent, and this came of it. */
+  readonly HandoffAttempt: Pick<Attempted, "answer" | "verdict">
   /** A source that this process runs. `now` is in milliseconds since 1970. */
   readonly Source: { readonly source: ObservedSource; readonly now: number }
   readonly Placement: { readonly isHere: boolean; readonly cluster: ObservedCluster }

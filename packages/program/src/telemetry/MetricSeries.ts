@@ -5,7 +5,7 @@ import type { Facts } from "./MetricFacts.ts"
 
 const names = Object.keys(definitions) as ReadonlyArray<MetricName> // all of its keys
 
-/** The series of the process, of a source or of a list. */
+/** The series of the process, of a source, of a list or of a hand-off. */
 export class Series {
   readonly #context: Context.Context<never>
   readonly #per: Definition["per"]
@@ -13,7 +13,7 @@ export class Series {
   readonly #metrics = new Map<string, Metric.Metric<number, unknown>>()
 
   /**
-   * A list begins with all its counters at 0: Prometheus cannot compute the increase of a series that begins with 1.
+   * A list or a hand-off begins with all its counters at 0: Prometheus cannot compute the increase of a series that begins with 1.
    */
   constructor(
     context: Context.Context<never>,
@@ -23,7 +23,7 @@ export class Series {
     this.#context = context
     this.#per = per
     this.#labels = labels
-    for (const name of per === "list" ? names : []) {
+    for (const name of per === "list" || per === "handoff" ? names : []) {
       const { labels: own = {}, per: perOfMetric, type } = definitions[name]
       if (perOfMetric === per && type === "counter") {
         for (const values of combinations(own)) this.#update(name, values, 0)

@@ -11,7 +11,7 @@ import {
 import { Lists, type ObservedRequest } from "@payments/core"
 import { Context, DateTime, Duration, Effect, Layer, Metric } from "effect"
 import type { Source } from "../sources/Source.ts"
-import type { ObservedCluster, ObservedList, ObservedSource } from "./MetricFacts.ts"
+import type { Facts, ObservedCluster, ObservedList, ObservedSource } from "./MetricFacts.ts"
 import { Series } from "./MetricSeries.ts"
 
 /** The settings of a source that its metrics need. */
@@ -115,13 +115,19 @@ export class Metrics extends Context.Service<Metrics, {
   readonly onStall: (source: string, list: Lists.ListName) => Effect.Effect<void>
   /** Counts that this process has taken over a source from another runner of its cluster. */
   readonly onTakeover: (source: string) => Effect.Effect<void>
+  /** Counts a request of the hand-off of this source to a consumer. */
+  readonly onHandoffAttempt: (
+    source: string,
+    consumer: string,
+    attempted: Facts["HandoffAttempt"]
+  ) => Effect.Effect<void>
   /** Sets the gauges of these sources, of the cluster and of the process. `now` is in milliseconds since 1970. */
   readonly observe: (
     sources: ReadonlyArray<ObservedSource>,
     now: number,
     cluster?: ObservedCluster
   ) => void
-  /** Removes the series of all other sources and lists. */
+  /** Removes the series of all other sources, lists and hand-offs. */
   readonly retain: (sources: ReadonlyArray<ObservedSource>) => void
 }>()("@payments/program/Metrics") {
   static readonly layer = (version: string): Layer.Layer<Metrics> => Layer.sync(Metrics, () => make(version))
@@ -133,12 +139,7 @@ const make = (version: string): Metrics["Service"] => {
   const ofProcess = new Series(context, "process")
   ofProcess.note("Start", { version })
   let cpuSeconds = 0
-  const sources = new Map<string, SourceSeries>()
-
-  const sourceOf = (source: string): SourceSeries =>
-    getOrAdd(sources, source, () => ({ series: new Series(context, "source", { source }), lists: new Map() }))
-  const listOf = (source: string, list: string): Series =>
-    getOrAdd(sourceOf(source).lists, list, () => new Series(context, "list", { source, list }))
+  const { handoffOf, listOf, observeSource, sourceOf, sources } = makeSources(context)
   const ofList = (source: string, list: Lists.ListName): Series => listOf(source, Lists.byName[list].label)
 
   return {
@@ -157,43 +158,71 @@ const make = (version: string): Metrics["Service"] => {
     onDestinationWait: (source, list) => Effect.sync(() => ofList(source, list).note("DestinationWait", null)),
     onStall: (source, list) => Effect.sync(() => ofList(source, list).note("Stall", null)),
     onTakeover: (source) => Effect.sync(() => sourceOf(source).series.note("Takeover", null)),
+    onHandoffAttempt: (source, consumer, attempted) =>
+      Effect.sync(() => handoffOf(source, consumer).note("HandoffAttempt", attempted)),
     observe: (observed, now, cluster = null) => {
       const { system, user } = process.cpuUsage()
       const before = cpuSeconds
       cpuSeconds = (system + user) / 1e6
       ofProcess.note("Process", { cluster, cpuSeconds: Math.max(0, cpuSeconds - before) })
-      for (const source of observed) {
-        const { lists, series } = sourceOf(source.name)
-        const isHere = source.state !== "elsewhere"
-        series.note("Placement", { isHere, cluster })
-        if (isHere) {
-          series.note("Source", { source, now })
-          for (const list of source.lists) {
-            listOf(source.name, list.list).note("List", { ...list, failure: list.failure ?? source.problem })
-          }
-        } else {
-          // Only the runner that has the source knows more about it. What this process knew before does not hold.
-          series.removeGaugesExcept("Placement")
-          removeOthers(lists, [], (own) => own.clear())
-        }
-      }
+      for (const source of observed) observeSource(source, now, cluster)
     },
     retain: (observed) => {
       for (const { lists, name } of observed) {
         removeOthers(sourceOf(name).lists, lists.map(({ list }) => list), (series) => series.clear())
       }
-      removeOthers(sources, observed.map(({ name }) => name), ({ lists, series }) => {
+      removeOthers(sources, observed.map(({ name }) => name), ({ handoffs, lists, series }) => {
         series.clear()
-        for (const list of lists.values()) list.clear()
+        for (const own of [...lists.values(), ...handoffs.values()]) own.clear()
       })
     }
   }
+}
+
+/** The series of all sources. */
+const makeSources = (context: Context.Context<never>) => {
+  const sources = new Map<string, SourceSeries>()
+  const sourceOf = (source: string): SourceSeries =>
+    getOrAdd(sources, source, () => ({
+      series: new Series(context, "source", { source }),
+      lists: new Map(),
+      handoffs: new Map()
+    }))
+  const listOf = (source: string, list: string): Series =>
+    getOrAdd(sourceOf(source).lists, list, () => new Series(context, "list", { source, list }))
+  const handoffOf = (source: string, consumer: string): Series =>
+    getOrAdd(sourceOf(source).handoffs, consumer, () => new Series(context, "handoff", { source, consumer }))
+  const observeSource = (source: ObservedSource, now: number, cluster: ObservedCluster) => {
+    const { handoffs, lists, series } = sourceOf(source.name)
+    const configured = source.handoffs?.filter(({ state }) => state !== "removed") ?? []
+    for (const handoff of configured) {
+      const own = handoffOf(source.name, handoff.consumer)
+      if (handoff.state === "inactive") own.removeGaugesExcept("HandoffAttempt")
+      else own.note("Handoff", handoff)
+    }
+    removeOthers(handoffs, configured.map(({ consumer }) => consumer), (own) => own.clear())
+    const isHere = source.state !== "elsewhere"
+    series.note("Placement", { isHere, cluster })
+    if (isHere) {
+      series.note("Source", { source, now })
+      for (const list of source.lists) {
+        listOf(source.name, list.list).note("List", { ...list, failure: list.failure ?? source.problem })
+      }
+    } else {
+      // Only the runner that has the source knows more about it. What this process knew before does not hold.
+      series.removeGaugesExcept("Placement")
+      removeOthers(lists, [], (own) => own.clear())
+    }
+  }
+  return { sources, sourceOf, listOf, handoffOf, observeSource }
 }
 
 interface SourceSeries {
   readonly series: Series
   /** By label. */
   readonly lists: Map<string, Series>
+  /** By consumer. */
+  readonly handoffs: Map<string, Series>
 }
 
 const getOrAdd = <A>(map: Map<string, A>, name: string, add: () => A): A => {

@@ -84,6 +84,7 @@ keep = ["authUrl"]
 undocumented = "hold"
 personal_key_command = ["cat", "personal.key"]
 journal = { unit = "cents", commodity = "EUR", clearing_account = "Assets:Clearing", accounts = { invoices = "Income:Invoices" } }
+handoff = { ledger = { url = "https://ledger.example/in?token=hidden", secret_env = "LEDGER" } }
 `
 
 /** The least that a source needs. */

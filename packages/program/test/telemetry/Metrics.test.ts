@@ -12,7 +12,7 @@ import { openScanner, scanAll, type ScanProgress, type ScanSummary } from "../..
 import * as ScanTotals from "../../../copy/src/plan/ScanTotals.ts"
 import * as SqliteSink from "../../../copy/src/sqlite/SqliteSink.ts"
 import { type Definition, definitions } from "../../src/telemetry/MetricDefinitions.ts"
-import type { ObservedList } from "../../src/telemetry/MetricFacts.ts"
+import type { ObservedHandoff, ObservedList } from "../../src/telemetry/MetricFacts.ts"
 import { Metrics } from "../../src/telemetry/Metrics.ts"
 
 const families = Effect.map(
@@ -69,6 +69,11 @@ describe("the registry", () => {
       "payments_source_stopped gauge source",
       "payments_source_held gauge source",
       "payments_takeovers_total counter source",
+      "payments_handoff_lag_changes gauge handoff",
+      "payments_handoff_lag_seconds gauge handoff",
+      "payments_handoff_attempts_total counter handoff result=accepted|refused|failed|no_answer",
+      "payments_handoff_refusals_total counter handoff",
+      "payments_handoff_stopped gauge handoff reason=gone|gave_up|restored|removed|refused",
       "payments_scans_total counter list kind=full|window|head result=complete|incomplete|unauthorized|failed",
       "payments_records_total counter list outcome=inserted|updated|unchanged|missing|returned|quarantined",
       "payments_requests_total counter list result=ok|unauthorized|refused|rate_limited|server_error|no_answer|malformed",
@@ -309,8 +314,63 @@ describe("the metric of changed behaviour", () => {
     }).pipe(Effect.provide(Metrics.layer("1.2.3"))))
 })
 
+describe("the metrics of a hand-off", () => {
+  it.effect("count attempts by result and refused changes, and have gauges only while this process sends", () =>
+    Effect.gen(function*() {
+      const metrics = yield* Metrics
+      const context = Context.make(Metric.MetricRegistry, metrics.registry)
+      const shown = Effect.sync(() =>
+        Object.fromEntries(
+          PrometheusMetrics.formatUnsafe(context).split("\n").flatMap((line) => {
+            const [, name, value] = /^payments_handoff_(\S+) (\S+)/.exec(line) ?? []
+            return name === undefined ? [] : [[name.replace(`source="acme",consumer="ledger"`, "…"), Number(value)]]
+          })
+        )
+      )
+      const status = (code: number) => ({ _tag: "Status" as const, status: code, retryAfter: undefined })
+      const attempts: ReadonlyArray<Parameters<typeof metrics.onHandoffAttempt>[2]> = [
+        { answer: status(200), verdict: { _tag: "Accept" } },
+        { answer: status(422), verdict: { _tag: "Halve", mostChanges: 1 } },
+        { answer: status(422), verdict: { _tag: "Halt", state: "waiting", reason: "refused" } },
+        { answer: status(410), verdict: { _tag: "Halt", state: "stopped", reason: "gone" } },
+        { answer: status(503), verdict: { _tag: "Retry", wait: Duration.seconds(1) } },
+        { answer: { _tag: "NoAnswer", problem: "tls" }, verdict: { _tag: "Halt", state: "stopped", reason: "gaveUp" } }
+      ]
+      yield* Effect.forEach(attempts, (attempted) => metrics.onHandoffAttempt("acme", "ledger", attempted))
+      const counters = {
+        "attempts_total{…,result=\"accepted\"}": 1,
+        "attempts_total{…,result=\"refused\"}": 3,
+        "attempts_total{…,result=\"failed\"}": 1,
+        "attempts_total{…,result=\"no_answer\"}": 1,
+        "refusals_total{…}": 1
+      }
+      assert.deepStrictEqual(yield* shown, counters)
+      const observe = (change: Partial<ObservedHandoff>, state = "running") =>
+        metrics.observe([{
+          name: "acme",
+          state,
+          problem: null,
+          lists: [],
+          handoffs: [{ consumer: "ledger", state: "stopped", reason: null, lagChanges: 7, lagSeconds: 1.5, ...change }]
+        }], 0)
+      observe({ reason: "gaveUp" })
+      assert.deepStrictEqual(yield* shown, {
+        ...counters,
+        "lag_changes{…}": 7,
+        "lag_seconds{…}": 1.5,
+        "stopped{…,reason=\"gave_up\"}": 1
+      })
+      observe({ state: "running", lagChanges: 0, lagSeconds: 0 })
+      assert.deepStrictEqual(yield* shown, { ...counters, "lag_changes{…}": 0, "lag_seconds{…}": 0 })
+      observe({ state: "inactive" })
+      assert.deepStrictEqual(yield* shown, counters)
+      observe({ state: "removed" })
+      assert.deepStrictEqual(yield* shown, {})
+    }).pipe(Effect.provide(Metrics.layer("1.2.3"))))
+})
+
 describe("the number of series", () => {
-  it("is 79 at most for a source with one list, 3 more in a cluster with a rate limit store, and 100 for a process, with all values of all labels", () => {
+  it("is 79 at most for a source with one list, 3 more in a cluster with a rate limit store, 8 for a hand-off, and 100 for a process, with all values of all labels", () => {
     const series = ({ atOnce, buckets, labels = {} }: Definition) =>
       (atOnce ?? Object.values(labels).reduce((product, { length }) => product * Math.max(1, length), 1)) *
       (buckets === undefined ? 1 : buckets.length + 3)
@@ -320,6 +380,7 @@ describe("the number of series", () => {
       Object.hasOwn(definitions, name)
     )
     assert.isAtMost(count("list") + count("source") - others.length, 79)
+    assert.isAtMost(count("handoff"), 8)
     assert.isAtMost(count("process"), 100)
   })
 })
@@ -388,6 +449,9 @@ describe("100 sources with 3 lists each", () => {
           yield* metrics.onStall(source, name)
           yield* metrics.onDestinationWait(source, name)
         }
+        for (const consumer of consumers) {
+          yield* Effect.forEach(handoffAttempts, (attempted) => metrics.onHandoffAttempt(source, consumer, attempted))
+        }
       }
       // A thousand reasons, one after the other.
       for (let reason = 0; reason < 1000; reason++) {
@@ -404,6 +468,13 @@ describe("100 sources with 3 lists each", () => {
                 failure: { reason: `Reason ${reason} "\\\n` },
                 open: hostileStatuses(reason),
                 consumers: Array.from({ length: 100 }, () => ({ lag: reason, movedAt: "2026-01-01T00:00:00Z" }))
+              })),
+              handoffs: consumers.map((consumer) => ({
+                consumer,
+                state: "stopped",
+                reason: haltReasons[reason % haltReasons.length] ?? null,
+                lagChanges: reason,
+                lagSeconds: reason
               }))
             })),
             0
@@ -414,14 +485,14 @@ describe("100 sources with 3 lists each", () => {
       const values = new Set<string>()
       const openStatuses = new Set<string>()
       for (const { samples } of (yield* families).values()) {
-        for (const { labels: { le: _, list, source, ...own } } of samples) {
-          const key = `${source} ${list}`
+        for (const { labels: { consumer, le: _, list, source, ...own } } of samples) {
+          const key = `${source} ${consumer ?? list}`
           counts.set(key, (counts.get(key) ?? 0) + 1)
           if (own["status"] !== undefined) openStatuses.add(own["status"])
           else if (source !== undefined) { for (const value of Object.values(own)) values.add(value) }
         }
       }
-      assert.strictEqual(counts.size, 100 * (Lists.all.length + 1) + 1)
+      assert.strictEqual(counts.size, 100 * (Lists.all.length + consumers.length + 1) + 1)
       assert.isAtMost(counts.get("undefined undefined") ?? 0, 100)
       assert.deepStrictEqual([...openStatuses].toSorted(), ["none", "other", "stuck"])
       const closed = Object.values<Definition>(definitions).flatMap(({ labels = {} }) => Object.values(labels).flat())
@@ -429,9 +500,30 @@ describe("100 sources with 3 lists each", () => {
       for (const source of sourceNames) {
         const own = counts.get(`${source} undefined`) ?? 0
         for (const { label } of Lists.all) assert.isAtMost((counts.get(`${source} ${label}`) ?? 0) + own, 79)
+        for (const consumer of consumers) assert.isAtMost(counts.get(`${source} ${consumer}`) ?? Infinity, 8)
       }
     }).pipe(Effect.scoped, Effect.provide(Metrics.layer("1.2.3"))))
 })
+
+const consumers = ["ledger", "search"]
+
+const haltReasons = ["gone", "gaveUp", "restored", "removed", "refused"] as const
+
+/** What can come of a request of a hand-off: every status, and every cause of a missing answer. */
+const handoffAttempts: ReadonlyArray<Parameters<Metrics["Service"]["onHandoffAttempt"]>[2]> = [
+  ...Array.from({ length: 500 }, (_, index) => ({
+    answer: { _tag: "Status" as const, status: index + 100, retryAfter: undefined },
+    verdict: index % 3 === 0
+      ? { _tag: "Accept" as const }
+      : index % 3 === 1
+      ? { _tag: "Halt" as const, state: "waiting" as const, reason: "refused" as const }
+      : { _tag: "Retry" as const, wait: Duration.zero }
+  })),
+  ...(["timeout", "connection", "tls", "address"] as const).map((problem) => ({
+    answer: { _tag: "NoAnswer" as const, problem },
+    verdict: { _tag: "Halt" as const, state: "stopped" as const, reason: "gaveUp" as const }
+  }))
+]
 
 /** Statuses that are names, numbers and control characters, among them a code. */
 const hostileStatuses = (round: number) => [

@@ -22,7 +22,7 @@ export class SandboxError extends Data.TaggedError("SandboxError")<{
   readonly host: string
   readonly port: number
   /** Which server could not listen. */
-  readonly endpoint: "lists" | "controls"
+  readonly endpoint: "lists" | "controls" | "receiver"
 }> {
   override get message() {
     const problem = this.code === "EADDRINUSE" ? "is in use" : `cannot be used (${this.code})`
@@ -50,22 +50,27 @@ export const urlOf = (host: string, address: unknown, port: number): string => {
 }
 
 /** Listens until the scope closes, which closes every connection. Returns the base address. */
-export const listen = Effect.fnUntraced(function*(
-  { host = "127.0.0.1", port = 0 }: ListenOptions,
-  answer: (request: ServiceRequest) => Reply,
-  now: () => number
+export const listen = (options: ListenOptions, answer: (request: ServiceRequest) => Reply, now: () => number) =>
+  listenWith({ ...options, endpoint: "lists" }, (request, send) => {
+    const { headers: { authorization, "if-none-match": ifNoneMatch }, method, url: target = "" } = request
+    send(answer({ method, target, authorization, ifNoneMatch, now: now() }))
+  })
+
+/** Does the same, for a function that sends the answer when it has read the request. */
+export const listenWith = Effect.fnUntraced(function*(
+  { endpoint, host = "127.0.0.1", port = 0 }: ListenOptions & Pick<SandboxError, "endpoint">,
+  onRequest: (request: IncomingMessage, send: (reply: Reply) => void) => void
 ) {
   const encode = makeEncoder()
-  const server = createServer((request, response) => {
-    const { headers: { authorization, "if-none-match": ifNoneMatch }, method, url: target = "" } = request
+  const server = createServer((request, response) =>
     resetOnError(
       request,
-      () => perform(answer({ method, target, authorization, ifNoneMatch, now: now() }), encode, request, response)
+      () => onRequest(request, (reply) => resetOnError(request, () => perform(reply, encode, request, response)))
     )
-  })
+  )
   yield* Effect.acquireRelease(
     Effect.callback<void, SandboxError>((resume) => {
-      server.once("error", (error) => resume(Effect.fail(listenError(error, { host, port, endpoint: "lists" }))))
+      server.once("error", (error) => resume(Effect.fail(listenError(error, { host, port, endpoint }))))
       server.listen(port, host, () => resume(Effect.void))
     }),
     () => close(server)

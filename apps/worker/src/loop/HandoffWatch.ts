@@ -1,0 +1,154 @@
+/**
+ * Reads what a destination knows about its hand-offs, for all senders of a source together: wakes them when there is
+ * something new, notes their states for the status page and the metrics, and logs when one stops or goes on.
+ */
+import type { ConsumerState, Maintenance, SinkError } from "@payments/copy"
+import type { Handoff } from "@payments/copy/handoff"
+import { Lists, Monotonic } from "@payments/core"
+import type { Source } from "@payments/program/sources"
+import { DateTime, Duration, Effect, Latch } from "effect"
+import { problemAnnotations } from "../state/Log.ts"
+import { inactive, type Status } from "../state/Status.ts"
+import { commandFor, type HandoffState, isHalted } from "../state/StatusSnapshot.ts"
+
+/** Wakes one waiting fiber. A signal that nobody awaits is kept. */
+export interface Signal {
+  readonly send: () => void
+  readonly wait: Effect.Effect<void>
+}
+
+export const makeSignal = (): Signal => {
+  const latch = Latch.makeUnsafe(false)
+  return {
+    send: () => void latch.openUnsafe(),
+    wait: Effect.andThen(latch.await, Effect.sync(() => void latch.closeUnsafe()))
+  }
+}
+
+export interface WatchOptions {
+  readonly source: Source
+  readonly status: Status["Service"]
+  /** This process has committed a page. */
+  readonly commits: Signal
+  /** The signals to the senders, by consumer. */
+  readonly wakes: ReadonlyMap<string, Signal>
+}
+
+/** The time between two reads of what others may have changed, and the shortest time between two reads. */
+const [readInterval, shortestInterval] = [Duration.seconds(1), Duration.millis(50)] as const
+
+/** Never fails: the senders say what is wrong with the destination. */
+export const watchHandoffs = (options: WatchOptions, maintenance: Maintenance): Effect.Effect<never> => {
+  const { commits, wakes } = options
+  const read = makeRead(options, maintenance)
+  let [seenRange, readAt] = ["", -Infinity]
+  const step = Effect.gen(function*() {
+    const range = JSON.stringify(yield* maintenance.changeRange)
+    if (range !== seenRange) { for (const { send } of wakes.values()) send() }
+    seenRange = range
+    const now = yield* Monotonic.millis
+    if (now - readAt < Duration.toMillis(readInterval)) return
+    readAt = now
+    yield* read
+  })
+  return Effect.forever(
+    step.pipe(
+      Effect.catch((error) =>
+        Effect.annotateLogs(Effect.logDebug("hand-offs cannot be read"), problemAnnotations(error))
+      ),
+      Effect.andThen(Effect.sleep(shortestInterval)),
+      Effect.andThen(Effect.timeoutOption(commits.wait, readInterval))
+    )
+  )
+}
+
+/** Returns an effect that notes the state of each hand-off, and wakes those that somebody else has changed. */
+const makeRead = ({ source, status, wakes }: WatchOptions, maintenance: Maintenance) => {
+  const keys = new Map<string, string>()
+  const oldestAt = makeOldestAt(source, maintenance)
+  return Effect.gen(function*() {
+    const [positions, stored] = [yield* maintenance.consumerStates, yield* maintenance.handoffs]
+    const positionOf = (consumer: string) => positions.find(({ name }) => name === consumer)
+    for (const [consumer, { send }] of wakes) {
+      const key = JSON.stringify([positionOf(consumer), stored.find((one) => one.consumer === consumer)])
+      if (keys.get(consumer) !== key) send()
+      keys.set(consumer, key)
+    }
+    const found = new Map<string, (before: HandoffState) => HandoffState>()
+    const names = new Set([...wakes.keys(), ...stored.map(({ consumer }) => consumer)])
+    for (const consumer of names) {
+      const position = positionOf(consumer)
+      const handoff = stored.find((one) => one.consumer === consumer)
+      const at = position === undefined ? undefined : yield* oldestAt(position)
+      const now = DateTime.toEpochMillis(yield* DateTime.now)
+      const lagSeconds = at === undefined ? 0 : Math.max(0, (now - Date.parse(at)) / 1000)
+      found.set(consumer, (before) => stateAfter(before, { handoff, position, lagSeconds }))
+    }
+    const changes: Array<readonly [before: HandoffState, after: HandoffState]> = []
+    yield* status.update(source.name, (state) => ({
+      ...state,
+      handoffs: [...found].map(([consumer, change]) => {
+        const configured = source.handoffs?.find((one) => one.consumer === consumer)
+        const before = state.handoffs.find((one) => one.consumer === consumer) ??
+          inactive(consumer, configured?.origin ?? null)
+        const after = change(before)
+        changes.push([before, after])
+        return after
+      })
+    }))
+    yield* Effect.forEach(changes, ([before, after]) => logTransition(before, after))
+  })
+}
+
+/** The state of a hand-off after its destination was read. */
+export const stateAfter = (
+  before: HandoffState,
+  { handoff, lagSeconds, position }: {
+    readonly handoff: Handoff | undefined
+    readonly position: ConsumerState | undefined
+    readonly lagSeconds: number
+  }
+): HandoffState => ({
+  ...before,
+  state: before.origin === null ? "removed" : handoff?.state ?? "inactive",
+  reason: handoff?.reason ?? null,
+  seq: handoff?.state === "waiting" ? handoff.batch?.last ?? null : null,
+  position: position?.position ?? null,
+  lagChanges: position?.lag ?? null,
+  lagSeconds: position === undefined ? null : lagSeconds,
+  attempts: handoff?.batch === undefined ? 0 : handoff.attempts,
+  nextAttemptAt: handoff?.nextAttemptAt ?? null
+})
+
+/** Returns the time of the first change after a position. Reads it once for each position. */
+const makeOldestAt = ({ lists }: Source, maintenance: Maintenance) => {
+  const known = new Map<string, { readonly position: number; readonly at: string | undefined }>()
+  const definitions = lists.map((name) => Lists.byName[name])
+  return Effect.fnUntraced(function*(
+    { lag, name, position }: ConsumerState
+  ): Effect.fn.Return<string | undefined, SinkError> {
+    if (lag === 0) return undefined
+    const before = known.get(name)
+    if (before?.position === position && before.at !== undefined) return before.at
+    const [first] = yield* maintenance.changes(position, 1, definitions)
+    known.set(name, { position, at: first?.at })
+    return first?.at
+  })
+}
+
+const logTransition = (before: HandoffState, after: HandoffState): Effect.Effect<void> => {
+  const { answer, consumer, reason, seq, state } = after
+  if (before.state === state && before.seq === seq && before.reason === reason) return Effect.void
+  if (isHalted(after)) {
+    const message = state === "waiting" ? "hand-off waits for a decision" : "hand-off stopped"
+    return Effect.annotateLogs(Effect.logError(message), { consumer, reason, seq, answer, next: commandFor(after) })
+  }
+  return isHalted(before) && state === "running"
+    ? Effect.annotateLogs(Effect.logInfo("hand-off resumed"), { consumer })
+    : state === "removed"
+    ? Effect.annotateLogs(
+      Effect.logWarning("the settings no longer name a consumer, which still keeps changes from being removed"),
+      { consumer, next: `payments changes consumers --remove ${consumer}` }
+    )
+    : Effect.void
+}

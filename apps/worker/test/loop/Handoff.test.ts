@@ -1,0 +1,208 @@
+/** A worker that hands changes off to a receiver over a socket. */
+import { assert, describe, it } from "@effect/vitest"
+import { Destination } from "@payments/copy"
+import { resumeHandoff, skipRefused } from "@payments/copy/handoff"
+import { rowsOf } from "@payments/testkit/programs/RunProgram"
+import { Effect } from "effect"
+import { readFileSync, writeFileSync } from "node:fs"
+import { type Reply, secretText } from "../../../../packages/copy/test/handoff/Receiver.ts"
+import { startWorker } from "./RunningWorker.ts"
+import { assertSigned, handedOff, numbersOf } from "./WorkerReceiver.ts"
+
+type Worker = Effect.Success<ReturnType<typeof startWorker>>
+
+const handoffOf = (worker: Worker, consumer = "ledger") =>
+  Effect.map(worker.readiness, ({ body }) => body.sources[0]?.handoffs.find((one) => one.consumer === consumer))
+
+/** The numbers of the changes, as the destination has them. */
+const feedOf = (file: string): ReadonlyArray<number> =>
+  rowsOf(file, "SELECT seq FROM changes ORDER BY seq").map(({ seq }) => Number(seq))
+
+/** Advances the world until the destination has more changes than before. */
+const change = Effect.fnUntraced(function*(worker: Worker, file: string, advance: Effect.Effect<unknown>) {
+  const before = feedOf(file).length
+  yield* advance
+  yield* worker.until(Effect.sync(() => feedOf(file).length), (now) => now > before)
+})
+
+/** Waits until the receiver has stored every change, and no other, in order. */
+const untilEqual = (worker: Worker, file: string, received: Parameters<typeof numbersOf>[0]) =>
+  worker.until(
+    Effect.sync(() => [numbersOf(received), feedOf(file)] as const),
+    ([arrived, feed]) => feed.length > 0 && JSON.stringify(arrived) === JSON.stringify(feed)
+  )
+
+const maintaining = <A, E>(
+  file: string,
+  use: (maintenance: Effect.Success<ReturnType<typeof Destination.maintenance>>) => Effect.Effect<A, E>
+) => Effect.scoped(Effect.flatMap(Destination.maintenance({ _tag: "Sqlite", file }), use))
+
+describe("a worker with a consumer that has a URL", () => {
+  it.live("creates the consumer, and hands each change off, in order and signed", () =>
+    Effect.gen(function*() {
+      const { advance, args, env, file, keys, received } = yield* handedOff()
+      const worker = yield* startWorker(args, env)
+      yield* worker.untilUpToDate
+      for (let round = 0; round < 3; round++) yield* change(worker, file, advance)
+      yield* untilEqual(worker, file, received)
+      assertSigned(received, readFileSync(keys, "utf8"))
+      yield* worker.until(handoffOf(worker), (handoff) => handoff?.lagChanges === 0 && handoff.answer === "200")
+      const handoff = yield* handoffOf(worker)
+      assert.deepInclude(handoff, { state: "running", reason: null, lagSeconds: 0, problem: null, attempts: 0 })
+      assert.strictEqual(handoff?.origin, new URL(handoff?.origin ?? "").origin)
+      assert.deepStrictEqual(yield* worker.end("SIGTERM"), [0, null])
+      assert.notInclude(worker.out(), "hook")
+    }).pipe(Effect.scoped))
+
+  it.live("loses nothing when it is killed, and repeats only what was not answered", () =>
+    Effect.gen(function*() {
+      const { advance, args, env, file, received } = yield* handedOff({ more: "max_changes = 3\n", delayMs: () => 20 })
+      for (let kill = 0; kill < 4; kill++) {
+        const worker = yield* startWorker(args, env)
+        yield* worker.untilUpToDate
+        const before = received.length
+        yield* change(worker, file, advance)
+        yield* worker.until(Effect.sync(() => received.length), (now) => now >= before + 2)
+        yield* worker.end("SIGKILL")
+      }
+      const worker = yield* startWorker(args, env)
+      yield* untilEqual(worker, file, received)
+    }).pipe(Effect.scoped))
+
+  it.live("waits at SIGTERM for the answer to the request in flight, and does not repeat it", () =>
+    Effect.gen(function*() {
+      let delay = 0
+      const given = yield* handedOff({ more: "max_changes = 2\n", delayMs: () => delay })
+      const { advance, args, env, file, received } = given
+      const first = yield* startWorker(args, env)
+      yield* first.untilUpToDate
+      yield* change(first, file, advance)
+      yield* untilEqual(first, file, received)
+      delay = 1500
+      const before = received.length
+      yield* change(first, file, advance)
+      yield* first.until(Effect.sync(() => received.length), (now) => now > before)
+      assert.deepStrictEqual(yield* first.end("SIGTERM"), [0, null])
+      assert.lengthOf(received, before + 1)
+      delay = 0
+      const second = yield* startWorker(args, env)
+      yield* untilEqual(second, file, received)
+      const ids = received.map(({ id }) => id)
+      assert.strictEqual(new Set(ids).size, ids.length)
+    }).pipe(Effect.scoped))
+
+  it.live("stops at 410, says so, and goes on after somebody resumes it; its lists go on meanwhile", () =>
+    Effect.gen(function*() {
+      let reply: Reply = "gone"
+      const { advance, args, env, file, received } = yield* handedOff({ replyTo: () => reply })
+      const worker = yield* startWorker(args, env)
+      yield* worker.untilUpToDate
+      yield* change(worker, file, advance)
+      const [line] = yield* worker.untilLogged("hand-off stopped", 1)
+      assert.deepInclude(line?.annotations, { reason: "gone", answer: "410", next: "payments handoff resume ledger" })
+      assert.deepInclude(yield* handoffOf(worker), { state: "stopped", reason: "gone", answer: "410" })
+      yield* change(worker, file, advance)
+      const metrics = yield* Effect.promise(() =>
+        fetch(`http://127.0.0.1:${String(worker.port)}/metrics`).then((response) => response.text())
+      )
+      assert.include(metrics, `payments_handoff_stopped{source="north",consumer="ledger",reason="gone"} 1`)
+      assert.include(metrics, `payments_handoff_attempts_total{source="north",consumer="ledger",result="refused"} 1`)
+      assert.deepStrictEqual(received, [])
+      reply = "ok"
+      yield* maintaining(file, (maintenance) => resumeHandoff(maintenance, "ledger"))
+      yield* untilEqual(worker, file, received)
+      yield* worker.untilLogged("hand-off resumed", 1)
+      assert.lengthOf(worker.log("hand-off stopped"), 1)
+    }).pipe(Effect.scoped))
+
+  it.live("waits for a decision about a refused change, which a person passes over", () =>
+    Effect.gen(function*() {
+      const { advance, args, env, file, received } = yield* handedOff({
+        replyTo: (numbers) => numbers.includes(2) ? "refuse" : "ok"
+      })
+      const worker = yield* startWorker(args, env)
+      yield* worker.untilUpToDate
+      yield* change(worker, file, advance)
+      const [line] = yield* worker.untilLogged("hand-off waits for a decision", 1)
+      assert.deepInclude(line?.annotations, { seq: 2, next: "payments handoff skip ledger 2 --reason TEXT" })
+      assert.deepInclude(yield* handoffOf(worker), { state: "waiting", reason: "refused", seq: 2 })
+      yield* maintaining(
+        file,
+        (maintenance) => skipRefused(maintenance, { consumer: "ledger", seq: 2, reason: "known", by: "test" })
+      )
+      yield* worker.until(
+        Effect.sync(() => [numbersOf(received), feedOf(file).filter((seq) => seq !== 2)] as const),
+        ([arrived, feed]) => feed.length > 1 && JSON.stringify(arrived) === JSON.stringify(feed)
+      )
+      yield* worker.untilLogged("hand-off resumed", 1)
+    }).pipe(Effect.scoped))
+
+  it.live("waits for keys that cannot be read, and uses new ones within seconds", () =>
+    Effect.gen(function*() {
+      const { advance, args, env, file, keys, received } = yield* handedOff()
+      const old = readFileSync(keys, "utf8")
+      writeFileSync(keys, "no key, hidden")
+      const worker = yield* startWorker(args, env)
+      yield* worker.untilUpToDate
+      yield* change(worker, file, advance)
+      const [line] = yield* worker.untilLogged("hand-off waits", 1)
+      assert.match(String(line?.annotations["error"]), /payments\.toml:8: secret_file has no key in line 1/)
+      yield* worker.until(handoffOf(worker), (handoff) => handoff?.problem !== null)
+      writeFileSync(keys, old)
+      yield* untilEqual(worker, file, received)
+      yield* worker.until(handoffOf(worker), (handoff) => handoff?.problem === null)
+      const [next, count] = [secretText(), received.length]
+      writeFileSync(keys, `${next}\n${old}`)
+      yield* Effect.sleep("6 seconds")
+      yield* change(worker, file, advance)
+      yield* untilEqual(worker, file, received)
+      assertSigned(received.slice(count), next)
+      assertSigned(received, old)
+      assert.notInclude(worker.out(), "hidden")
+      for (const secret of [old, next]) assert.notInclude(worker.out(), secret.trim().replace("whsec_", ""))
+    }).pipe(Effect.scoped))
+
+  it.live("begins with the next change, or ends with its table in the settings, which does not remove the consumer", () =>
+    Effect.gen(function*() {
+      const { advance, args, env, file, received, table, write } = yield* handedOff()
+      write()
+      const first = yield* startWorker(args, env)
+      yield* first.untilUpToDate
+      yield* change(first, file, advance)
+      yield* untilEqual(first, file, received)
+      // A second consumer begins after what there is.
+      write(table("ledger") + table("late").replace("ledger.keys\"", "ledger.keys\"\nstart = \"now\""))
+      first.child.kill("SIGHUP")
+      yield* first.until(handoffOf(first, "late"), (late) => late?.state === "running")
+      assert.deepInclude(yield* handoffOf(first, "late"), { lagChanges: 0, position: feedOf(file).length })
+      write(table("late"))
+      first.child.kill("SIGHUP")
+      const [line] = yield* first.untilLogged(
+        "the settings no longer name a consumer, which still keeps changes from being removed",
+        1
+      )
+      assert.deepInclude(line?.annotations, { consumer: "ledger", next: "payments changes consumers --remove ledger" })
+      assert.deepInclude(yield* handoffOf(first), { state: "removed", origin: null })
+      const { body } = yield* first.readiness
+      assert.include((body.sources[0]?.lists[0]?.consumers ?? []).map(({ name }) => name), "ledger")
+    }).pipe(Effect.scoped))
+
+  it.live("of which only one has the locks sends from there, and the other goes on after it is killed", () =>
+    Effect.gen(function*() {
+      const { advance, args, env, file, received } = yield* handedOff({ more: "max_changes = 2\n" })
+      const first = yield* startWorker(args, env)
+      yield* first.untilUpToDate
+      yield* change(first, file, advance)
+      const second = yield* startWorker(args, env)
+      yield* second.untilLogged("standby: waits for the locks", 1)
+      yield* untilEqual(first, file, received)
+      assert.strictEqual((yield* handoffOf(second))?.state, "inactive")
+      const epochOf = () => rowsOf(file, "SELECT epoch FROM handoffs").map(({ epoch }) => Number(epoch))
+      assert.deepStrictEqual(epochOf(), [1])
+      yield* first.end("SIGKILL")
+      yield* second.untilLogged("scan begun", 1)
+      yield* change(second, file, advance)
+      yield* untilEqual(second, file, received)
+      assert.deepStrictEqual(epochOf(), [2])
+    }).pipe(Effect.scoped))
+})

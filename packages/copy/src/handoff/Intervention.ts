@@ -1,0 +1,84 @@
+/** What a person decides about a hand-off that stands still. A running sender goes on within a second. */
+import { Data, DateTime, Effect } from "effect"
+import type { SinkError } from "../port/Sink.ts"
+import type { Handoff, HandoffSkip } from "../store/HandoffStore.ts"
+import type { Maintenance } from "../store/Store.ts"
+import { resumed, settled } from "./Decision.ts"
+
+/** The decision does not fit the state of the hand-off, which stays as it is. */
+export class NotWaiting extends Data.TaggedError("NotWaiting")<{
+  readonly consumer: string
+  /** Undefined: the consumer has no hand-off. */
+  readonly handoff: Handoff | undefined
+}> {
+  override get message() {
+    const { handoff } = this
+    return handoff === undefined
+      ? `there is no hand-off to ${this.consumer}.`
+      : handoff.state === "waiting" && handoff.batch !== undefined
+      ? `the hand-off to ${this.consumer} waits for a decision about change ${handoff.batch.last}.`
+      : `the hand-off to ${this.consumer} is ${handoff.state}.`
+  }
+}
+
+/** Sends the batch in flight again at once, and the changes that were set aside, also if it waits for its next attempt. */
+export const resumeHandoff = Effect.fnUntraced(function*(
+  maintenance: Maintenance,
+  consumer: string
+): Effect.fn.Return<Handoff, SinkError | NotWaiting> {
+  const { handoff } = yield* maintenance.changeHandoff({
+    consumer,
+    epoch: undefined,
+    change: (stored) => stored.state === "running" && stored.nextAttemptAt === undefined ? stored : resumed(stored),
+    retriesAsides: true
+  })
+  return handoff === undefined ? yield* new NotWaiting({ consumer, handoff }) : handoff
+})
+
+/** Passes over the refused change with this number, and records why and who decided it. */
+export const skipRefused = Effect.fnUntraced(function*(
+  maintenance: Maintenance,
+  { by, consumer, reason, seq }: {
+    readonly consumer: string
+    readonly seq: number
+    readonly reason: string
+    readonly by: string
+  }
+): Effect.fn.Return<Handoff, SinkError | NotWaiting> {
+  const at = DateTime.formatIso(yield* DateTime.now)
+  const stored = (yield* maintenance.handoffs).find((one) => one.consumer === consumer)
+  const aside = (yield* maintenance.handoffAsides(consumer)).find((one) => one.seq === seq && one.isRefused)
+  if (aside !== undefined) return yield* skipAside(maintenance, consumer, { ...aside, reason, by, at })
+  const generation = stored?.batch?.generation
+  if (stored === undefined || generation === undefined) return yield* new NotWaiting({ consumer, handoff: stored })
+  const isRefused = ({ batch, state }: Handoff) =>
+    state === "waiting" && batch?.last === seq && batch.generation === generation
+  const { handoff, moved } = yield* maintenance.changeHandoff({
+    consumer,
+    epoch: undefined,
+    change: (before) => isRefused(before) ? settled(resumed(before), seq) : undefined,
+    move: { name: consumer, position: seq, generation, when: "forward", now: at },
+    skip: { generation, seq, reason, by, at }
+  })
+  if (handoff !== undefined && (moved?.verdict._tag === "move" || moved?.verdict._tag === "stay")) return handoff
+  // If the connection was lost after the commit, the transaction was run again, and found nothing to decide.
+  const skips = yield* maintenance.handoffSkips(consumer)
+  const isDone = skips.some((skip) => skip.generation === generation && skip.seq === seq && skip.at === at)
+  return handoff === undefined || !isDone ? yield* new NotWaiting({ consumer, handoff }) : handoff
+})
+
+/** Passes over a change that was set aside. The next ones of its record are sent. */
+const skipAside = Effect.fnUntraced(function*(
+  maintenance: Maintenance,
+  consumer: string,
+  { at, by, generation, reason, seq }: HandoffSkip
+): Effect.fn.Return<Handoff, SinkError | NotWaiting> {
+  const { handoff } = yield* maintenance.changeHandoff({
+    consumer,
+    epoch: undefined,
+    change: (stored) => stored.reason === "full" ? resumed(stored) : stored,
+    skip: { generation, seq, reason, by, at },
+    settledAside: { generation, seq }
+  })
+  return handoff === undefined ? yield* new NotWaiting({ consumer, handoff }) : handoff
+})

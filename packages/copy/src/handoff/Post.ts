@@ -1,0 +1,200 @@
+/**
+ * Sends a webhook to an address. Only https, or http to this machine. Private and link-local addresses are refused unless
+ * they are allowed: a name that leads into the network of the worker must not reach its services. A name is resolved once
+ * for a connection, which goes to the checked address. Redirects are not followed, a proxy is used only if it is
+ * configured, and of an answer only the status and `Retry-After` are read.
+ */
+import { DateTime, Duration, Effect, Result, type Scope } from "effect"
+import { Headers } from "effect/http"
+import { lookup, type LookupAddress, type LookupAllOptions } from "node:dns"
+import * as http from "node:http"
+import * as https from "node:https"
+import { BlockList, isIP, isIPv6, type LookupFunction } from "node:net"
+import type { Answer } from "./Decision.ts"
+import { TunnelAgent } from "./ProxyTunnel.ts"
+
+export interface Target {
+  readonly url: URL
+  /** Limits the time from the beginning of a request to the status of its answer. */
+  readonly timeout: Duration.Duration
+  /** Whether private and link-local addresses are allowed. */
+  readonly allowPrivate: boolean
+  /** An HTTP proxy through which https goes. Undefined: no proxy, whatever the environment says. */
+  readonly proxy?: URL | undefined
+}
+
+/** The specification recommends 15 to 30 seconds ("Request timeouts"). */
+export const postTimeout = Duration.seconds(20)
+
+/** A body that goes on for longer closes its connection. */
+const [longestBodyBytes, longestBodyMs] = [65_536, 1000]
+
+/** Addresses that are not public (IANA's registries of special-purpose addresses). */
+const notPublic = new BlockList()
+for (
+  const network of [
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "127.0.0.0/8",
+    "169.254.0.0/16",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "224.0.0.0/4",
+    "240.0.0.0/4",
+    "::/127",
+    "64:ff9b::/96",
+    "64:ff9b:1::/48",
+    "100::/64",
+    "2001::/32",
+    "2002::/16",
+    "fc00::/7",
+    "fe80::/10",
+    "fec0::/10",
+    "ff00::/8"
+  ]
+) {
+  const [address = "", bits = ""] = network.split("/")
+  notPublic.addSubnet(address, Number(bits), isIPv6(address) ? "ipv6" : "ipv4")
+}
+
+const loopback = new BlockList()
+loopback.addSubnet("127.0.0.0", 8, "ipv4")
+loopback.addAddress("::1", "ipv6")
+
+const isIn = (list: BlockList, address: string): boolean => list.check(address, isIPv6(address) ? "ipv6" : "ipv4")
+
+/** Without the brackets of an IPv6 address. */
+const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[(.*)\]$/, "$1")
+
+const isLoopbackHost = (host: string): boolean => host === "localhost" || (isIP(host) !== 0 && isIn(loopback, host))
+
+/** Whether a connection to the resolved address of a host is allowed. */
+export const isAllowed = ({ allowPrivate, url }: Pick<Target, "allowPrivate" | "url">, address: string): boolean =>
+  isLoopbackHost(hostOf(url)) ? isIn(loopback, address) : allowPrivate || !isIn(notPublic, address)
+
+/** Returns why nothing may be sent to an address, as the end of a sentence; undefined if it may. */
+export const urlProblem = (target: Pick<Target, "allowPrivate" | "url">): string | undefined => {
+  const { password, protocol, username } = target.url
+  const host = hostOf(target.url)
+  if (protocol !== "https:" && protocol !== "http:") return "it must begin with https://"
+  if (protocol === "http:" && !isLoopbackHost(host)) {
+    return "it must begin with https://: http is allowed to this machine only"
+  }
+  if (username !== "" || password !== "") return "it must not contain a user name or a password"
+  return isIP(host) !== 0 && !isAllowed(target, host) ? "private and link-local addresses are not allowed" : undefined
+}
+
+class AddressRefused extends Error {}
+
+/** How a name is resolved to all its addresses. */
+type Resolve = (
+  name: string,
+  options: LookupAllOptions,
+  callback: (error: NodeJS.ErrnoException | null, addresses: Array<LookupAddress>) => void
+) => void
+
+/** Resolves a name, and fails if any of its addresses is not allowed. */
+export const checkedLookup =
+  (target: Pick<Target, "allowPrivate" | "url">, resolve: Resolve = lookup): LookupFunction =>
+  (name, options, callback) =>
+    resolve(name, { ...options, all: true }, (error, addresses) => {
+      if (error !== null) return callback(error, [])
+      const isRefused = addresses.length === 0 || addresses.some(({ address }) => !isAllowed(target, address))
+      const [{ address, family } = { address: "", family: 0 }] = addresses
+      if (isRefused) return callback(new AddressRefused(), [])
+      return options.all === true ? callback(null, addresses) : callback(null, address, family)
+    })
+
+/** Sends a body with headers. */
+export type Post = (headers: { readonly [name: string]: string }, body: Uint8Array) => Effect.Effect<Answer>
+
+/** Connections stay open between requests until the scope closes. The URL must have no {@link urlProblem}. */
+export const makePost = (target: Target): Effect.Effect<Post, never, Scope.Scope> =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.sync(() => {
+        const options = { keepAlive: true, lookup: checkedLookup(target) }
+        // The proxy resolves the name. This machine needs none.
+        if (target.proxy !== undefined && target.url.protocol === "https:") {
+          return new TunnelAgent(target.proxy, target.timeout)
+        }
+        return target.url.protocol === "http:" ? new http.Agent(options) : new https.Agent(options)
+      }),
+      (agent) => Effect.sync(() => agent.destroy())
+    ),
+    (agent) => (headers, body) =>
+      Effect.flatMap(DateTime.now, (now) =>
+        request(target, agent, headers, body).pipe(
+          Effect.map((reply) => answerOf(reply, DateTime.toEpochMillis(now))),
+          Effect.timeoutOrElse({
+            duration: target.timeout,
+            orElse: () => Effect.succeed<Answer>({ _tag: "NoAnswer", problem: "timeout" })
+          })
+        ))
+  )
+
+type Reply = Pick<http.IncomingMessage, "statusCode" | "headers"> | Error
+
+const request = (
+  { url }: Target,
+  agent: http.Agent,
+  headers: { readonly [name: string]: string },
+  body: Uint8Array
+): Effect.Effect<Reply> =>
+  Effect.callback<Reply>((resume) => {
+    let current: http.ClientRequest | undefined
+    const start = (isSecond: boolean) => {
+      const sent = (url.protocol === "http:" ? http : https).request(url, {
+        agent,
+        method: "POST",
+        headers: { ...headers, "content-type": "application/json", "content-length": body.length }
+      })
+      current = sent
+      sent.on("response", (response) => {
+        discard(response)
+        resume(Effect.succeed({ statusCode: response.statusCode, headers: response.headers }))
+      })
+      sent.on("error", (error: NodeJS.ErrnoException) => {
+        // The receiver has closed an idle connection, and the request crossed its end.
+        if (!isSecond && sent.reusedSocket && error.code === "ECONNRESET") return start(true)
+        resume(Effect.succeed(error))
+      })
+      sent.end(body)
+    }
+    start(false)
+    return Effect.sync(() => current?.destroy())
+  })
+
+/** Reads the rest of an answer, so that its connection can be used again, but not for long. */
+const discard = (response: http.IncomingMessage): void => {
+  let bytes = 0
+  const timer = setTimeout(() => response.destroy(), longestBodyMs)
+  response.on("data", (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes > longestBodyBytes) response.destroy()
+  })
+  response.on("error", () => {}) // the status has arrived, and "close" follows
+  response.on("close", () => clearTimeout(timer))
+}
+
+const answerOf = (reply: Reply, now: number): Answer => {
+  if (reply instanceof Error) return { _tag: "NoAnswer", problem: problemOf(reply) }
+  const retryAfter = reply.headers["retry-after"]
+  if (retryAfter === undefined) return { _tag: "Status", status: reply.statusCode ?? 0, retryAfter }
+  const parsed = Headers.parseRetryAfter(retryAfter)
+  return {
+    _tag: "Status",
+    status: reply.statusCode ?? 0,
+    retryAfter: Result.isSuccess(parsed) ? Headers.retryAfterDelay(parsed.success, now) : undefined
+  }
+}
+
+const problemOf = (error: NodeJS.ErrnoException) =>
+  error instanceof AddressRefused
+    ? "address"
+    : /CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO_/.test(error.code ?? "")
+    ? "tls"
+    : "connection"

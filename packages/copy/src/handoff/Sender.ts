@@ -1,0 +1,228 @@
+/**
+ * Hands the changes of a destination to one consumer: a batch at a time, in the order of their numbers. The boundary of a
+ * batch is stored before its first attempt. The position is stored after several batches were accepted, at the latest after
+ * a second, so a kill at any moment repeats these batches at most. Of two senders, the later one goes on: the earlier one
+ * ends within a second, and stores nothing more.
+ *
+ * While a request is in flight, the next batches are read and their boundaries stored, so that neither takes time of its
+ * own. What was read a second ago is read again before it is sent, because it may have been erased.
+ *
+ * Waits are monotonic. Only a sender that starts reads when the next attempt is due from the wall clock.
+ */
+import { Monotonic } from "@payments/core"
+import { DateTime, Duration, Effect } from "effect"
+import { type ChangeRange, isShared, type StoredPosition } from "../port/Generations.ts"
+import type { SinkError } from "../port/Sink.ts"
+import type { Handoff, HandoffAside, HandoffBatch } from "../store/HandoffStore.ts"
+import { asidesOf } from "./Asides.ts"
+import { batchLimits, selectionOf } from "./Body.ts"
+import {
+  begun,
+  type HandoffPolicy,
+  handoffPolicy,
+  nextStep,
+  repeated,
+  settled,
+  stopped,
+  type Verdict,
+  waitBefore
+} from "./Decision.ts"
+import { deliver } from "./Delivery.ts"
+import { makeScannedAt, prepare, read } from "./Preparation.ts"
+import { attempt, change, changeAndMove, HandoffTakenOver, type Sender, type SenderOptions } from "./Sending.ts"
+
+export { type Attempted, HandoffTakenOver, type SenderOptions } from "./Sending.ts"
+
+/** How often a sender looks for new changes, and for a decision about a hand-off that stands still. */
+const [pollChanges, pollDecision] = [Duration.millis(200), Duration.seconds(1)] as const
+
+/** Returns the state in which nothing more is to be sent. With `isFollowing`, it never returns. */
+export const handOff = Effect.fn("Handoff.send")(function*(
+  options: SenderOptions
+): Effect.fn.Return<Handoff, SinkError | HandoffTakenOver> {
+  const { consumer, limits = batchLimits, lists, maintenance, policy = handoffPolicy, shape } = options
+  let handoff = yield* maintenance.takeOverHandoff(consumer)
+  const [selection, scannedAt] = [selectionOf(shape, lists), makeScannedAt(options)]
+  const taken = { ...options, limits, policy, epoch: handoff.epoch, selection, scannedAt }
+  const [dueIn, sendAsides] = [makeDueIn(policy), makeSendAsides()]
+  for (;;) {
+    const sender: Sender = { ...taken, asides: asidesOf(yield* maintenance.handoffAsides(consumer)) }
+    // In this order, the position is in the range unless changes were lost.
+    const position = yield* positionOf(sender)
+    const range = yield* maintenance.changeRange
+    const step = nextStep(handoff, position, { ...range, selection })
+    const due = step._tag === "Halt" || step._tag === "Stop" ? [] : yield* dueAsides(sender, range)
+    const resent = yield* sendAsides(sender, due)
+    if (resent !== undefined) {
+      handoff = resent
+      continue
+    }
+    switch (step._tag) {
+      case "Halt":
+        if (!options.isFollowing) return handoff
+        yield* options.untilWoken ?? Effect.sleep(pollDecision)
+        handoff = yield* change(sender, () => undefined)
+        break
+      case "Stop":
+        handoff = yield* change(sender, (stored) => stopped(stored, step.reason))
+        break
+      case "Settle":
+        handoff = yield* change(sender, (stored) => settled(stored, step.batch.last))
+        break
+      case "Attempt": {
+        const wait = yield* dueIn(handoff)
+        yield* Effect.sleep(Duration.min(wait, pollDecision))
+        // Meanwhile somebody may have resumed it, or moved the consumer.
+        handoff = Duration.isGreaterThan(wait, pollDecision)
+          ? yield* change(sender, () => undefined)
+          : yield* repeat(sender, step.batch, position.position)
+        break
+      }
+      case "Choose": {
+        const next = yield* begin(sender, handoff, position.position, range)
+        if (next === undefined && !options.isFollowing && due.length === 0) return handoff
+        if (next === undefined) yield* options.untilWoken ?? changesAfter(sender, range)
+        else handoff = next
+      }
+    }
+  }
+})
+
+const positionOf = ({ consumer, maintenance }: Sender): Effect.Effect<StoredPosition, SinkError | HandoffTakenOver> =>
+  Effect.flatMap(maintenance.consumerStates, (states) => {
+    const found = states.find(({ name }) => name === consumer)
+    return found === undefined ? Effect.fail(new HandoffTakenOver({ consumer })) : Effect.succeed(found)
+  })
+
+/** Waits for later changes, but not for longer than a second: somebody may move the consumer. */
+const changesAfter = Effect.fnUntraced(function*(
+  { maintenance }: Sender,
+  { generation, last }: ChangeRange
+): Effect.fn.Return<void, SinkError> {
+  const start = yield* Monotonic.millis
+  for (;;) {
+    yield* Effect.sleep(pollChanges)
+    const now = yield* maintenance.changeRange
+    if (now.last !== last || now.generation !== generation) return
+    if ((yield* Monotonic.millis) - start >= Duration.toMillis(pollDecision)) return
+  }
+})
+
+/** Prepares, stores and sends the next batch, and those after it while they are accepted. Returns undefined without one. */
+const begin = Effect.fnUntraced(function*(
+  sender: Sender,
+  { mostChanges }: Handoff,
+  position: number,
+  { generation, last }: ChangeRange
+): Effect.fn.Return<Handoff | undefined, SinkError | HandoffTakenOver> {
+  // A destination without generations has no hand-offs.
+  if (generation === undefined) return undefined
+  const wanted = { after: position, generation, last, mostChanges, count: 1, previous: undefined, isRepeated: true }
+  const { held, isFull, ready: [first], through } = yield* prepare(sender, wanted)
+  if (first === undefined) {
+    if (through === position) return isFull ? yield* change(sender, waitingFull) : undefined
+    const move = { position: through, generation, from: position, asides: held }
+    return (yield* changeAndMove(sender, { ...move, change: (stored) => settled(stored, through) })).handoff
+  }
+  const now = DateTime.formatIso(yield* DateTime.now)
+  const begunNow = yield* change(
+    sender,
+    // Somebody may have stopped it meanwhile.
+    (stored) => stored.state === "running" ? begun(stored, first.batch, now) : undefined,
+    { asides: held }
+  )
+  return yield* deliver(sender, begunNow, first, position)
+})
+
+/** Sends the batch in flight again. */
+const repeat = Effect.fnUntraced(function*(
+  sender: Sender,
+  batch: HandoffBatch,
+  position: number
+): Effect.fn.Return<Handoff, SinkError | HandoffTakenOver> {
+  const at = DateTime.formatIso(yield* DateTime.now)
+  const stored = yield* change(sender, (before) => before.state === "running" ? repeated(before, at) : undefined)
+  return yield* deliver(sender, stored, yield* read(sender, batch), position)
+})
+
+/** The changes that are set aside and can be sent now: the destination still has them, and their list is sent. */
+const dueAsides = Effect.fnUntraced(function*(
+  { asides: { due }, lists, maintenance }: Sender,
+  { pruned }: ChangeRange
+): Effect.fn.Return<ReadonlyArray<HandoffAside>, SinkError> {
+  if (due.length === 0) return due
+  const lineage = yield* maintenance.lineage
+  return due.filter((aside) =>
+    aside.seq > pruned && isShared(lineage, aside) && lists.some(({ label }) => label === aside.list)
+  )
+})
+
+/**
+ * Returns a function that sends changes which were set aside, each in a request of its own. It returns what is stored
+ * then, or undefined if it sent nothing. While the receiver does not answer, it waits, and the other changes go on.
+ */
+const makeSendAsides = () => {
+  let [failures, untilMs] = [0, 0]
+  return Effect.fnUntraced(function*(
+    given: Sender,
+    due: ReadonlyArray<HandoffAside>
+  ): Effect.fn.Return<Handoff | undefined, SinkError | HandoffTakenOver> {
+    const sender: Sender = { ...given, asides: asidesOf([]) }
+    let handoff: Handoff | undefined
+    for (const aside of due) {
+      if ((yield* Monotonic.millis) < untilMs) return handoff
+      const firstAttemptAt = DateTime.formatIso(yield* DateTime.now)
+      const ready = yield* read(sender, batchOf(aside))
+      // Without its text, somebody has to decide.
+      const verdict: Verdict = ready.firstId === aside.id
+        ? yield* attempt(sender, { attempts: failures + 1, firstAttemptAt }, ready)
+        : { _tag: "Halt", state: "waiting", reason: "refused" }
+      if (verdict._tag === "Retry") {
+        failures++
+        untilMs = (yield* Monotonic.millis) + Duration.toMillis(verdict.wait)
+        return handoff
+      }
+      failures = 0
+      const isGone = verdict._tag === "Halt" && verdict.reason === "gone"
+      handoff = yield* change(
+        sender,
+        (stored) => isGone ? stopped(stored, "gone") : stored,
+        verdict._tag === "Accept" ? { settledAside: aside } : { asides: [{ ...aside, isRefused: !isGone }] }
+      )
+      if (handoff.state !== "running") return handoff
+    }
+    return handoff
+  })
+}
+
+const batchOf = (
+  { generation, list, nonce, scannedAt, selection, seq, storedAt }: HandoffAside
+): HandoffBatch => ({
+  generation,
+  list,
+  nonce,
+  scannedAt,
+  selection,
+  storedAt,
+  after: seq - 1,
+  first: seq,
+  last: seq,
+  changes: 1
+})
+
+/** As many changes are set aside as are allowed, and the next one belongs to one of their records. */
+const waitingFull = (stored: Handoff): Handoff => ({ ...stored, state: "waiting", reason: "full" })
+
+/** Returns how long it is until the next attempt. The wall clock counts only when the time of an attempt is first seen. */
+const makeDueIn = (policy: HandoffPolicy): (handoff: Handoff) => Effect.Effect<Duration.Duration> => {
+  let seen: { readonly nextAttemptAt: string | undefined; readonly dueMs: number } | undefined
+  return Effect.fnUntraced(function*(handoff) {
+    const { nextAttemptAt } = handoff
+    const nowMs = yield* Monotonic.millis
+    if (seen === undefined || seen.nextAttemptAt !== nextAttemptAt) {
+      const wait = waitBefore(policy, handoff, DateTime.toEpochMillis(yield* DateTime.now))
+      seen = { nextAttemptAt, dueMs: nowMs + Duration.toMillis(wait) }
+    }
+    return Duration.millis(Math.max(0, seen.dueMs - nowMs))
+  })
+}

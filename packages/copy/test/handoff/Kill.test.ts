@@ -1,0 +1,143 @@
+/** Senders that are killed with SIGKILL at any moment. */
+import { assert, describe, it } from "@effect/vitest"
+import { temporaryFolder } from "@payments/testkit/Folder"
+import { type PostgresServer, startServer } from "@payments/testkit/postgres/PostgresServer"
+import { urlOf } from "@payments/testkit/postgres/PostgresTest"
+import { diceOf, isLongRun, seed } from "@payments/testkit/Seed"
+import { spawn } from "@payments/testkit/TestProcess"
+import { Deferred, Effect } from "effect"
+import { once } from "node:events"
+import { basename, join } from "node:path"
+import { afterAll, beforeAll } from "vitest"
+import { mostReady } from "../../src/handoff/Delivery.ts"
+import * as PostgresSink from "../../src/postgres/PostgresSink.ts"
+import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
+import { openMaintenance } from "../../src/sqlite/SqliteStore.ts"
+import { postTo, receiver, sending } from "./Receiver.ts"
+import { consumer, exporting, subscribed } from "./Subscribed.ts"
+
+let server: PostgresServer
+beforeAll(async () => void (server = await startServer()))
+afterAll(() => server.stop())
+
+const fileIn = (folder: string) => join(folder, "payments.db")
+
+const destinations = [
+  {
+    name: "sqlite:FILE",
+    layer: (folder: string) => SqliteSink.layer(fileIn(folder)),
+    open: (folder: string) => openMaintenance(fileIn(folder), "here"),
+    place: (folder: string) => [fileIn(folder)]
+  },
+  {
+    name: "postgres://HOST",
+    layer: (folder: string) => PostgresSink.layer(urlOf(server, basename(folder))),
+    open: (folder: string) => PostgresSink.maintenance(urlOf(server, basename(folder))),
+    place: (folder: string) => [basename(folder), String(server.port)]
+  }
+]
+
+const changes = 600
+
+/** The most batches that a sender may have sent since it has stored its position: those in flight and those ready. */
+const mostRepeated = 2 * mostReady
+const kills = isLongRun ? 40 : 5
+
+type Signal = (name: NodeJS.Signals) => void
+
+/** Starts a sender, and returns it once it begins. `onStart` gets the function that signals it. */
+const started = async (args: ReadonlyArray<string>, onStart: (signal: Signal) => void = () => {}) => {
+  const child = spawn(process.execPath, [join(import.meta.dirname, "HandoffChild.ts"), ...args], {
+    stdio: ["ignore", "pipe", "pipe"]
+  })
+  onStart((name) => void child.kill(name))
+  const exited = once(child, "exit")
+  await Promise.race([once(child.stdout, "data"), exited])
+  return { child, exited }
+}
+
+/** Starts a sender, and kills it so many milliseconds after it has begun. Returns the signal that ended it. */
+const killedAfter = (args: ReadonlyArray<string>, ms: number) =>
+  Effect.promise(async () => {
+    const { child, exited } = await started(args)
+    await new Promise((resolve) => setTimeout(resolve, ms))
+    child.kill("SIGKILL")
+    const [, signal]: ReadonlyArray<unknown> = await exited
+    return signal
+  })
+
+describe.each(destinations)(`killed senders of $name (seed ${seed})`, ({ layer, name, open, place }) => {
+  it.live(
+    "lose, reorder and alter nothing, and repeat only the batches since the stored position",
+    () =>
+      Effect.gen(function*() {
+        const dice = diceOf(seed, "killed", name)
+        const folder = yield* temporaryFolder
+        for (const amount of [1, 2]) {
+          yield* exporting(layer(folder), Array.from({ length: changes }, () => amount))
+        }
+        const maintenance = yield* open(folder)
+        yield* subscribed(maintenance)
+        const { received, url } = yield* receiver(() => "ok")
+        for (let kill = 0; kill < kills; kill++) {
+          assert.strictEqual(yield* killedAfter([url, ...place(folder)], dice.below(250)), "SIGKILL")
+        }
+        assert.isAbove(received.length, 0, "a sender has sent something before it was killed")
+        yield* sending(maintenance, yield* postTo(url), { limits: { changes: 2, bytes: 20_000 } })
+        const bodies = new Map(received.map(({ body, id }) => [id, body]))
+        for (const { body, id } of received) assert.strictEqual(bodies.get(id), body)
+        const unique = received.filter(({ id }, index) => received.findIndex((one) => one.id === id) === index)
+        assert.isAtMost(received.length - unique.length, kills * mostRepeated)
+        assert.deepStrictEqual(
+          unique.flatMap(({ numbers }) => numbers),
+          Array.from({ length: changes }, (_, index) => index + 1)
+        )
+        assert.deepInclude((yield* maintenance.consumerStates)[0], { name: consumer, position: changes, lag: 0 })
+      }).pipe(Effect.scoped),
+    600_000
+  )
+
+  it.live(
+    "that are suspended and continue after another one has taken over repeat only batches, in their order, and end",
+    () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        for (const amount of [1, 2]) {
+          yield* exporting(layer(folder), Array.from({ length: changes }, () => amount))
+        }
+        const maintenance = yield* open(folder)
+        yield* subscribed(maintenance)
+        // A sender that waits for an answer is in no transaction, which would lock others out.
+        const reached = yield* Deferred.make<void>()
+        let signal: Signal = () => {}
+        const { received, url } = yield* receiver((numbers) => {
+          if (!numbers.includes(41) || Deferred.isDoneUnsafe(reached)) return "ok"
+          signal("SIGSTOP")
+          Deferred.doneUnsafe(reached, Effect.void)
+          return "ok"
+        })
+        const { child, exited } = yield* Effect.promise(() =>
+          started([url, ...place(folder)], (send) => void (signal = send))
+        )
+        yield* Effect.addFinalizer(() => Effect.sync(() => void child.kill("SIGKILL")))
+        yield* Deferred.await(reached)
+        yield* sending(maintenance, yield* postTo(url), { limits: { changes: 2, bytes: 20_000 } })
+        const before = received.length
+        assert.deepInclude((yield* maintenance.consumerStates)[0], { position: changes, lag: 0 })
+        let stderr = ""
+        child.stderr.on("data", (chunk: Buffer) => void (stderr += chunk.toString()))
+        child.kill("SIGCONT")
+        const [code]: ReadonlyArray<unknown> = yield* Effect.promise(() => exited)
+        assert.strictEqual(code, 1)
+        assert.include(stderr, "HandoffTakenOver")
+        assert.isAtMost(received.length - before, mostRepeated)
+        const unique = received.filter(({ id }, index) => received.findIndex((one) => one.id === id) === index)
+        assert.isAtMost(received.length - unique.length, 2 * mostRepeated)
+        assert.deepStrictEqual(
+          unique.flatMap(({ numbers }) => numbers),
+          Array.from({ length: changes }, (_, index) => index + 1)
+        )
+      }).pipe(Effect.scoped),
+    600_000
+  )
+})

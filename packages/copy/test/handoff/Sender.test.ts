@@ -1,0 +1,653 @@
+/** Hand-offs over real sockets, from both databases, with faults of the receiver and kills of the sender. */
+import type * as NodeServices from "@effect/platform-node/NodeServices"
+import { assert, describe, it } from "@effect/vitest"
+import { Lists } from "@payments/core"
+import { temporaryFolder } from "@payments/testkit/Folder"
+import { type PostgresServer, startServer } from "@payments/testkit/postgres/PostgresServer"
+import { urlOf } from "@payments/testkit/postgres/PostgresTest"
+import { diceOf, isLongRun, seed } from "@payments/testkit/Seed"
+import {
+  Array as Arr,
+  Cause,
+  Console,
+  Deferred,
+  Duration,
+  Effect,
+  Exit,
+  Fiber,
+  type Layer,
+  Redacted,
+  type Scope
+} from "effect"
+import { basename, join } from "node:path"
+import { Webhook } from "standardwebhooks"
+import { afterAll, beforeAll } from "vitest"
+import { moveConsumer } from "../../src/ask/Consumers.ts"
+import * as FileSink from "../../src/files/FileSink.ts"
+import { selectionOf } from "../../src/handoff/Body.ts"
+import { mostReady } from "../../src/handoff/Delivery.ts"
+import { resumeHandoff, skipRefused } from "../../src/handoff/Intervention.ts"
+import type { Attempted } from "../../src/handoff/Sender.ts"
+import { erase } from "../../src/personal/Erase.ts"
+import type { Sink, SinkError } from "../../src/port/Sink.ts"
+import * as PostgresSink from "../../src/postgres/PostgresSink.ts"
+import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
+import { openMaintenance } from "../../src/sqlite/SqliteStore.ts"
+import type { Maintenance } from "../../src/store/Store.ts"
+import { keyOf, postTo, type Received, receiver, type Reply, secretText, sending } from "./Receiver.ts"
+import { consumer, exporting, subscribed } from "./Subscribed.ts"
+
+let server: PostgresServer
+beforeAll(async () => void (server = await startServer()))
+afterAll(() => server.stop())
+
+interface DestinationCase {
+  readonly name: string
+  readonly histories: number
+  readonly layer: (folder: string) => Layer.Layer<Sink, SinkError, NodeServices.NodeServices>
+  readonly open: (folder: string) => Effect.Effect<Maintenance, SinkError, Scope.Scope>
+}
+
+const destinations: ReadonlyArray<DestinationCase> = [
+  {
+    name: "sqlite:FILE",
+    histories: isLongRun ? 400 : 20,
+    layer: (folder) => SqliteSink.layer(join(folder, "payments.db")),
+    open: (folder) => openMaintenance(join(folder, "payments.db"), "here")
+  },
+  {
+    name: "file:FOLDER",
+    histories: isLongRun ? 50 : 2,
+    layer: (folder) => FileSink.layer(folder),
+    open: (folder) => openMaintenance(join(folder, FileSink.copyFile), "here")
+  },
+  {
+    name: "postgres://HOST",
+    histories: isLongRun ? 100 : 4,
+    layer: (folder) => PostgresSink.layer(urlOf(server, basename(folder))),
+    open: (folder) => PostgresSink.maintenance(urlOf(server, basename(folder)))
+  }
+]
+
+/** Opens a destination in which each of so many invoices has changed once. */
+const withChanges = Effect.fnUntraced(function*(destination: DestinationCase, count: number) {
+  const folder = yield* temporaryFolder
+  const layer = destination.layer(folder)
+  for (const amount of [1, 2]) yield* exporting(layer, Array.from({ length: count }, () => amount))
+  const maintenance = yield* destination.open(folder)
+  yield* subscribed(maintenance)
+  return { folder, layer, maintenance, open: destination.open(folder) }
+})
+
+const numbersTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1)
+
+const withoutRepeats = (received: ReadonlyArray<Received>) => {
+  const byId = new Map<string, Received>()
+  for (const one of received) {
+    const known = byId.get(one.id)
+    if (known === undefined) byId.set(one.id, one)
+    else assert.strictEqual(one.body, known.body, "the same id means the same bytes")
+  }
+  return [...byId.values()]
+}
+
+/** What a receiver has applied if it passes over numbers that it has applied before. Fails if it would miss one. */
+const applied = (received: ReadonlyArray<Received>, skipped: ReadonlySet<number> = new Set()) => {
+  let last = 0
+  for (const { numbers } of received) {
+    for (const seq of numbers) {
+      if (seq <= last) continue
+      for (let missed = last + 1; missed < seq; missed++) assert.isTrue(skipped.has(missed), `${missed} before ${seq}`)
+      last = seq
+    }
+  }
+  return last
+}
+
+/** The next attempt is hours away. */
+const patient = { giveUpAfter: Duration.days(3), firstWait: Duration.hours(10), longestWait: Duration.days(1) }
+
+/** Runs a sender until it waits for its next attempt. */
+const killedWhileWaiting = Effect.fnUntraced(function*<A, E>(maintenance: Maintenance, sender: Effect.Effect<A, E>) {
+  const running = yield* Effect.forkChild(sender)
+  while ((yield* maintenance.handoffs)[0]?.nextAttemptAt === undefined) yield* Effect.sleep("5 millis")
+  yield* Fiber.interrupt(running)
+})
+
+const small = { changes: 3, bytes: 20_000 }
+
+describe.each(destinations)("a hand-off from $name", (destination) => {
+  it.live("sends every change once, in order, signed, with its exact texts, and moves the consumer", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const layer = destination.layer(folder)
+      const large = "9007199254740993"
+      yield* exporting(layer, [1, 1, 1])
+      yield* exporting(layer, [2, large, 1, 5])
+      const maintenance = yield* destination.open(folder)
+      yield* subscribed(maintenance)
+      const { paths, received, url } = yield* receiver(() => "ok")
+      const text = secretText()
+      const attempts: Array<Attempted> = []
+      const done = yield* sending(maintenance, yield* postTo(url), {
+        keys: [keyOf(text)],
+        onAttempt: (attempted) => Effect.sync(() => void attempts.push(attempted))
+      })
+      assert.deepInclude(done, { state: "running", batch: undefined, attempts: 0 })
+      assert.deepStrictEqual(received.map(({ numbers }) => numbers), [[1, 2, 3]])
+      assert.deepStrictEqual(paths, ["/hook?a=b"])
+      const [{ body = "", headers = {} } = {}] = received
+      assert.include(body, `"before":{"id":"inv_1","amount":1},"after":{"id":"inv_1","amount":${large}}`)
+      assert.include(body, `"change":"insert","id":"inv_3","fields":[],"before":null,"after":{"id":"inv_3","amount":5}`)
+      assert.deepInclude(new Webhook(text).verify(body, headers), {
+        list: "invoices",
+        source: "north",
+        first: 1,
+        last: 3
+      })
+      assert.deepInclude(headers, {
+        "content-type": "application/json",
+        "content-length": String(Buffer.byteLength(body))
+      })
+      assert.deepStrictEqual(attempts.map(({ attempts: nth, bytes, verdict }) => [nth, bytes, verdict._tag]), [
+        [1, Buffer.byteLength(body), "Accept"]
+      ])
+      assert.deepInclude((yield* maintenance.consumerStates)[0], { name: consumer, position: 3, lag: 0 })
+      yield* sending(maintenance, yield* postTo(url))
+      assert.lengthOf(received, 1)
+    }).pipe(Effect.scoped))
+
+  it.live("is repeated with the same ids and bytes in a replay", () =>
+    Effect.gen(function*() {
+      const { maintenance } = yield* withChanges(destination, 10)
+      const { received, url } = yield* receiver(() => "ok")
+      const post = yield* postTo(url)
+      yield* sending(maintenance, post, { limits: small })
+      const first = [...received]
+      yield* moveConsumer(maintenance, { name: consumer, position: 0, when: "any" })
+      // Larger batches do not change those that were sent.
+      yield* sending(maintenance, post)
+      assert.deepStrictEqual(
+        received.slice(first.length).map(({ body, id }) => [id, body]),
+        first.map(({ body, id }) => [id, body])
+      )
+      assert.lengthOf(first, 4)
+    }).pipe(Effect.scoped))
+
+  it.live("begins a replay within a second while it sends", () =>
+    Effect.gen(function*() {
+      const { maintenance } = yield* withChanges(destination, 300)
+      const { received, url } = yield* receiver(() => "ok")
+      const post = yield* postTo(url)
+      const slow: typeof post = (headers, body) => Effect.delay(post(headers, body), received.length > 99 ? 0 : 10)
+      const running = yield* Effect.forkChild(sending(maintenance, slow, { limits: { changes: 2, bytes: 20_000 } }))
+      while (received.length < 40) yield* Effect.sleep("5 millis")
+      yield* moveConsumer(maintenance, { name: consumer, position: 10, when: "any" })
+      const before = received.length
+      yield* Fiber.join(running)
+      const back = received.findIndex(({ numbers }, index) => index >= before && numbers[0] === 11)
+      assert.isTrue(back >= before && back - before < 2 * mostReady, `${back} after ${before}`)
+      assert.deepStrictEqual(
+        received.slice(back).flatMap(({ numbers }) => numbers),
+        numbersTo(300).slice(10)
+      )
+      assert.deepStrictEqual(withoutRepeats(received).flatMap(({ numbers }) => numbers), numbersTo(300))
+    }).pipe(Effect.scoped))
+
+  it.live("sends a change within a second of its commit, while it follows", () =>
+    Effect.gen(function*() {
+      const { layer, maintenance } = yield* withChanges(destination, 3)
+      const { received, url } = yield* receiver(() => "ok")
+      const following = yield* Effect.forkChild(sending(maintenance, yield* postTo(url), { isFollowing: true }))
+      while (received.length < 1) yield* Effect.sleep("5 millis")
+      const took: Array<number> = []
+      for (const amount of [3, 4, 5]) {
+        const count = received.length
+        yield* exporting(layer, [amount, 2, 2])
+        const [waited] = yield* Effect.timed(Effect.gen(function*() {
+          while (received.length === count) yield* Effect.sleep("5 millis")
+        }))
+        took.push(Duration.toMillis(waited))
+      }
+      yield* Fiber.interrupt(following)
+      assert.deepStrictEqual(received.map(({ numbers }) => numbers), [[1, 2, 3], [4], [5], [6]])
+      assert.isBelow(took.toSorted((a, b) => a - b)[1] ?? 0, 1000)
+    }).pipe(Effect.scoped))
+
+  it.live("sends nothing that was erased meanwhile, not even in a replay, and then has another id", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const layer = destination.layer(folder)
+      const canary = "c4n4ry-document"
+      const person = (amount: number) => `${amount},"customerDocumentNumber":"${canary}"`
+      for (const amount of [1, 2]) yield* exporting(layer, [person(amount), amount])
+      const maintenance = yield* destination.open(folder)
+      yield* subscribed(maintenance)
+      const replies: Array<Reply> = ["late"]
+      const { received, url } = yield* receiver(() => replies.shift() ?? "ok")
+      const killed = yield* Effect.forkChild(sending(maintenance, yield* postTo(url)))
+      while (received.length === 0) yield* Effect.sleep("5 millis")
+      yield* Fiber.interrupt(killed)
+      yield* erase(maintenance, {
+        by: "test",
+        criteria: [{ kind: "id", value: Redacted.make("inv_0") }],
+        key: Redacted.make(new Uint8Array(32))
+      })
+      const post = yield* postTo(url)
+      yield* sending(maintenance, post)
+      yield* moveConsumer(maintenance, { name: consumer, position: 0, when: "any" })
+      yield* sending(maintenance, post)
+      const [before, after, erasure, ...replayed] = received
+      assert.deepStrictEqual([before, after, erasure].map((one) => one?.numbers), [[1, 2], [1, 2], [3]])
+      assert.include(before?.body, canary)
+      assert.notStrictEqual(before?.id, after?.id)
+      for (const { body } of received.slice(1)) assert.notInclude(body, canary)
+      assert.include(erasure?.body, `"seq":3,`)
+      assert.include(erasure?.body, `"changes":[{"seq":3,"change":"erased","id":"inv_0"}]`)
+      assert.deepStrictEqual(
+        replayed.map(({ body, id }) => [id, body]),
+        [after, erasure].map((one) => [one?.id, one?.body])
+      )
+    }).pipe(Effect.scoped))
+
+  it.live("sends an erasure also if its kind is not chosen, and nothing erased a second after it, from many ready batches", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const layer = destination.layer(folder)
+      const canary = "c4n4ry-document"
+      const [count, person] = [600, 340]
+      const records = (amount: number) =>
+        Array.from(
+          { length: count },
+          (_, index) => index === person ? `${amount},"customerDocumentNumber":"${canary}"` : amount
+        )
+      yield* exporting(layer, [1])
+      yield* exporting(layer, records(2))
+      const maintenance = yield* destination.open(folder)
+      yield* subscribed(maintenance)
+      // The receiver slows down when many batches are ready, so that they would be sent seconds after they were read.
+      const slow = { from: 60, until: 0 }
+      const arrived: Array<number> = []
+      const { received, url } = yield* receiver(() => {
+        arrived.push(performance.now())
+        return "ok"
+      })
+      const post = yield* postTo(url)
+      const slowing: typeof post = (headers, body) =>
+        Effect.suspend(() => {
+          const isSlow = arrived.length > slow.from && (slow.until === 0 || performance.now() < slow.until)
+          return Effect.delay(post(headers, body), isSlow ? 100 : 0)
+        })
+      const shape = { source: "north", isThin: false, kinds: new Set(["insert"] as const) }
+      const running = yield* Effect.forkChild(
+        sending(maintenance, slowing, { shape, limits: { changes: 4, bytes: 20_000 } })
+      )
+      while (arrived.length < slow.from + 3) yield* Effect.sleep("5 millis")
+      yield* erase(maintenance, {
+        by: "test",
+        criteria: [{ kind: "id", value: Redacted.make(`inv_${person}`) }],
+        key: Redacted.make(new Uint8Array(32))
+      })
+      const erasedAt = performance.now()
+      slow.until = erasedAt + 1500
+      assert.isBelow(received.length, 100)
+      yield* Fiber.join(running)
+      yield* sending(maintenance, post, { shape })
+      const later = received.filter((_, index) => (arrived[index] ?? 0) > erasedAt + 1000)
+      assert.isTrue(later.some(({ body }) => body.includes(`"id":"inv_${person}"`)), "the record is sent later")
+      for (const { body } of later) assert.notInclude(body, canary)
+      assert.deepStrictEqual(
+        received.flatMap(({ body }) =>
+          [...body.matchAll(/\{"seq":\d+,"change":"erased","id":"inv_\d+"\}/g)].map(String)
+        ),
+        [`{"seq":${count + 1},"change":"erased","id":"inv_${person}"}`]
+      )
+    }).pipe(Effect.scoped))
+
+  it.live("passes over kinds and lists that are not sent, without a request", () =>
+    Effect.gen(function*() {
+      const { layer, maintenance } = yield* withChanges(destination, 10)
+      yield* exporting(layer, [...Array.from({ length: 10 }, () => 2), 7])
+      yield* exporting(layer, [...Array.from({ length: 10 }, () => 3), 7])
+      const { received, url } = yield* receiver(() => "ok")
+      const shape = { source: "north", isThin: true, kinds: new Set(["insert"] as const) }
+      yield* sending(maintenance, yield* postTo(url), { shape })
+      assert.deepStrictEqual(received.map(({ numbers }) => numbers), [[11]])
+      assert.deepInclude((yield* maintenance.consumerStates)[0], { position: 21, lag: 0 })
+      yield* moveConsumer(maintenance, { name: consumer, position: 0, when: "any" })
+      yield* sending(maintenance, yield* postTo(url), { lists: [Lists.payinSources] })
+      assert.lengthOf(received, 1)
+      assert.deepInclude((yield* maintenance.consumerStates)[0], { position: 21, lag: 0 })
+    }).pipe(Effect.scoped))
+
+  it.live("leaves nothing out if more is sent than when the batch in flight was chosen", () =>
+    Effect.gen(function*() {
+      const { layer, maintenance } = yield* withChanges(destination, 3)
+      yield* exporting(layer, [2, 2, 2, 7])
+      const replies: Array<Reply> = ["error"]
+      const { received, url } = yield* receiver(() => replies.shift() ?? "ok")
+      const post = yield* postTo(url)
+      const inserts = { source: "north", isThin: false, kinds: new Set(["insert"] as const) }
+      yield* killedWhileWaiting(maintenance, sending(maintenance, post, { shape: inserts, policy: patient }))
+      assert.deepInclude((yield* maintenance.handoffs)[0]?.batch, { after: 0, first: 4, last: 4 })
+      yield* sending(maintenance, post)
+      assert.deepStrictEqual(received.map(({ numbers }) => numbers), [[1, 2, 3, 4]])
+      yield* moveConsumer(maintenance, { name: consumer, position: 0, when: "any" })
+      yield* sending(maintenance, post, { shape: inserts })
+      assert.deepStrictEqual(received.slice(1).map(({ numbers }) => numbers), [[4]])
+    }).pipe(Effect.scoped))
+
+  it.live("sends a batch at once that waits for its next attempt, if somebody resumes it", () =>
+    Effect.gen(function*() {
+      const { maintenance } = yield* withChanges(destination, 3)
+      const replies: Array<Reply> = ["error"]
+      const { paths, received, url } = yield* receiver(() => replies.shift() ?? "ok")
+      const sender = yield* Effect.forkChild(sending(maintenance, yield* postTo(url), { policy: patient }))
+      while ((yield* maintenance.handoffs)[0]?.nextAttemptAt === undefined) yield* Effect.sleep("5 millis")
+      assert.deepInclude(yield* resumeHandoff(maintenance, consumer), { state: "running", attempts: 0 })
+      yield* Fiber.join(sender)
+      assert.deepStrictEqual([paths.length, received.map(({ numbers }) => numbers)], [2, [[1, 2, 3]]])
+      assert.strictEqual(
+        (yield* Effect.flip(resumeHandoff(maintenance, "nobody"))).message,
+        "there is no hand-off to nobody."
+      )
+    }).pipe(Effect.scoped))
+
+  it.live("waits at one refused change for a decision, and passes over it only if somebody says why", () =>
+    Effect.gen(function*() {
+      const { maintenance } = yield* withChanges(destination, 10)
+      const refused = new Set([6])
+      const { received, url } = yield* receiver((numbers) => numbers.some((seq) => refused.has(seq)) ? "refuse" : "ok")
+      const post = yield* postTo(url)
+      const waiting = yield* sending(maintenance, post)
+      assert.deepInclude(waiting, { state: "waiting", reason: "refused" })
+      assert.strictEqual(waiting.batch?.last, 6)
+      assert.deepStrictEqual(received.flatMap(({ numbers }) => numbers), numbersTo(5))
+      assert.strictEqual((yield* sending(maintenance, post)).state, "waiting")
+      const skip = { consumer, seq: 6, reason: "a test record", by: "operations" }
+      for (const seq of [5, 7]) {
+        const { message } = yield* Effect.flip(skipRefused(maintenance, { ...skip, seq }))
+        assert.strictEqual(message, "the hand-off to ledger waits for a decision about change 6.")
+      }
+      assert.strictEqual((yield* resumeHandoff(maintenance, consumer)).state, "running")
+      assert.strictEqual((yield* sending(maintenance, post)).state, "waiting")
+      assert.deepInclude(yield* skipRefused(maintenance, skip), { state: "running", batch: undefined })
+      assert.strictEqual((yield* Effect.flip(skipRefused(maintenance, skip)))._tag, "NotWaiting")
+      assert.deepInclude(yield* sending(maintenance, post), { state: "running", mostChanges: undefined })
+      assert.deepStrictEqual(received.flatMap(({ numbers }) => numbers), numbersTo(10).filter((seq) => seq !== 6))
+      const skips = yield* maintenance.handoffSkips(consumer)
+      assert.deepStrictEqual(skips.map(({ by, reason, seq }) => [seq, reason, by]), [[
+        6,
+        "a test record",
+        "operations"
+      ]])
+    }).pipe(Effect.scoped))
+
+  it.live("stops at once if the receiver is gone, follows no redirect, and goes on when it is resumed", () =>
+    Effect.gen(function*() {
+      const { maintenance } = yield* withChanges(destination, 4)
+      const replies: Array<Reply> = ["redirect", "gone"]
+      const { paths, received, url } = yield* receiver(() => replies.shift() ?? "ok")
+      const post = yield* postTo(url)
+      assert.deepInclude(yield* sending(maintenance, post), { state: "stopped", reason: "gone", attempts: 2 })
+      assert.deepInclude(yield* sending(maintenance, post), { state: "stopped" })
+      assert.deepStrictEqual(paths, ["/hook?a=b", "/hook?a=b"])
+      assert.deepInclude((yield* maintenance.consumerStates)[0], { position: 0 })
+      yield* resumeHandoff(maintenance, consumer)
+      yield* sending(maintenance, post)
+      assert.deepStrictEqual(received.map(({ numbers }) => numbers), [[1, 2, 3, 4]])
+    }).pipe(Effect.scoped))
+
+  it.live("begins no further batch after somebody has stopped it, and keeps that one was accepted", () =>
+    Effect.gen(function*() {
+      const { maintenance } = yield* withChanges(destination, 7)
+      const { received, url } = yield* receiver(() => "ok")
+      const post = yield* postTo(url)
+      const stopping: typeof post = (headers, body) =>
+        Effect.tap(post(headers, body), () =>
+          Effect.orDie(maintenance.changeHandoff({
+            consumer,
+            epoch: undefined,
+            change: (stored) => ({ ...stored, state: "stopped", reason: "gone" })
+          })))
+      const done = yield* sending(maintenance, stopping, { limits: small })
+      assert.deepInclude(done, { state: "stopped", batch: undefined })
+      assert.deepInclude((yield* maintenance.consumerStates)[0], { position: 3 })
+      yield* resumeHandoff(maintenance, consumer)
+      yield* sending(maintenance, post, { limits: small })
+      assert.deepStrictEqual(received.map(({ numbers }) => numbers), [[1, 2, 3], [4, 5, 6], [7]])
+    }).pipe(Effect.scoped))
+
+  it.live("gives up after its time, and keeps when the next attempt is due over a restart", () =>
+    Effect.gen(function*() {
+      const { maintenance } = yield* withChanges(destination, 1)
+      const { paths, url } = yield* receiver(() => "error")
+      const post = yield* postTo(url)
+      yield* killedWhileWaiting(maintenance, sending(maintenance, post, { policy: patient }))
+      const [{ attempts = 0, nextAttemptAt = "" } = {}] = yield* maintenance.handoffs
+      assert.deepStrictEqual([attempts, paths.length], [1, 1])
+      assert.isAbove(Date.parse(nextAttemptAt), Date.now())
+      yield* Effect.timeoutOption(sending(maintenance, post, { policy: patient }), "300 millis")
+      assert.lengthOf(paths, 1)
+      const stopped = yield* sending(maintenance, post, {
+        policy: { giveUpAfter: Duration.zero, firstWait: Duration.zero, longestWait: Duration.zero }
+      })
+      assert.deepInclude(stopped, { state: "stopped", reason: "gaveUp", attempts: 2 })
+    }).pipe(Effect.scoped))
+
+  it.live("ends when another sender takes it over, or its consumer is removed, and stores nothing more", () =>
+    Effect.gen(function*() {
+      const { maintenance, open } = yield* withChanges(destination, 5)
+      const { received, url } = yield* receiver(() => "ok")
+      const post = yield* postTo(url)
+      const [reached, released] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      const stalled = yield* Effect.forkChild(
+        Effect.exit(sending(maintenance, (headers, body) =>
+          Deferred.succeed(reached, undefined).pipe(
+            Effect.andThen(Deferred.await(released)),
+            Effect.andThen(post(headers, body))
+          ), { limits: small }))
+      )
+      yield* Deferred.await(reached)
+      yield* sending(yield* open, post, { limits: small })
+      const before = yield* maintenance.handoffs
+      yield* Deferred.succeed(released, undefined)
+      const ended = yield* Fiber.join(stalled)
+      assert.include(Exit.isFailure(ended) ? Cause.pretty(ended.cause) : "", "HandoffTakenOver")
+      assert.deepStrictEqual(received.map(({ numbers }) => numbers), [[1, 2, 3], [4, 5], [1, 2, 3]])
+      assert.deepStrictEqual(withoutRepeats(received).flatMap(({ numbers }) => numbers), numbersTo(5))
+      assert.deepStrictEqual(yield* maintenance.handoffs, before)
+      yield* maintenance.removeConsumer(consumer)
+      assert.deepStrictEqual(yield* maintenance.handoffs, [])
+      yield* subscribed(maintenance)
+      const { generation = "" } = yield* maintenance.changeRange
+      const selection = selectionOf({ source: "north", isThin: false }, Lists.all)
+      assert.deepStrictEqual(
+        yield* maintenance.handoffBatches(consumer, { generation, after: 0, selection, count: 9 }),
+        []
+      )
+    }).pipe(Effect.scoped))
+
+  it.live("stops if the destination was restored, and goes on once the consumer has said where it stands", () =>
+    Effect.gen(function*() {
+      const { layer, maintenance } = yield* withChanges(destination, 5)
+      const { received, url } = yield* receiver(() => "ok")
+      const post = yield* postTo(url)
+      yield* sending(maintenance, post)
+      yield* maintenance.beginGeneration({ reason: "restored", after: 3, now: new Date().toISOString() })
+      yield* exporting(layer, Array.from({ length: 5 }, () => 3))
+      assert.deepInclude(yield* sending(maintenance, post), { state: "stopped", reason: "restored" })
+      const { generation } = yield* maintenance.changeRange
+      yield* moveConsumer(maintenance, { name: consumer, position: 3, generation, when: "any" })
+      yield* resumeHandoff(maintenance, consumer)
+      yield* sending(maintenance, post)
+      assert.deepStrictEqual(received.map(({ numbers }) => numbers), [[1, 2, 3, 4, 5], [4, 5, 6, 7, 8, 9, 10]])
+    }).pipe(Effect.scoped))
+
+  it.live("loses and reorders nothing if the sender dies before or after any of its writes", () =>
+    Effect.gen(function*() {
+      for (const isAfter of [false, true]) {
+        for (let nth = 1, isOver = false; !isOver; nth++) {
+          const { maintenance } = yield* withChanges(destination, 7)
+          const { received, url } = yield* receiver((numbers) =>
+            numbers.includes(5) && numbers.length > 1 ? "refuse" : "ok"
+          )
+          let writes = 0
+          const dying: Maintenance = {
+            ...maintenance,
+            changeHandoff: (change) =>
+              Effect.suspend(() => {
+                const isLast = ++writes === nth
+                if (isLast && !isAfter) return Effect.interrupt
+                return isLast
+                  ? Effect.andThen(maintenance.changeHandoff(change), Effect.interrupt)
+                  : maintenance.changeHandoff(change)
+              })
+          }
+          const post = yield* postTo(url)
+          yield* Effect.exit(sending(dying, post, { limits: small }))
+          isOver = writes < nth
+          assert.deepInclude(yield* sending(maintenance, post, { limits: small }), {
+            state: "running",
+            batch: undefined
+          })
+          assert.deepStrictEqual(withoutRepeats(received).flatMap(({ numbers }) => numbers), numbersTo(7))
+          assert.deepInclude((yield* maintenance.consumerStates)[0], { position: 7, lag: 0 })
+          if (isOver) assert.isAbove(nth, 5)
+        }
+      }
+    }).pipe(Effect.scoped))
+})
+
+interface Figures {
+  requests: number
+  repeats: number
+  kills: number
+  pairs: number
+  skipped: number
+}
+
+const faults: ReadonlyArray<Reply> = ["error", "redirect", "busy", "lost", "late", "endless"]
+
+/** Plays one history of exports, faults, kills, second senders, replaced keys and refusals. */
+const play = (destination: DestinationCase, history: number, figures: Figures) =>
+  Effect.gen(function*() {
+    const dice = diceOf(seed, "handoff", destination.name, history)
+    const folder = yield* temporaryFolder
+    const layer = destination.layer(folder)
+    const amounts = Array.from({ length: 1 + dice.below(20) }, () => 1)
+    yield* exporting(layer, amounts)
+    const maintenance = yield* destination.open(folder)
+    yield* subscribed(maintenance)
+    const [canRefuse, faultRate] = [dice.chance(0.4), dice.below(5) / 10]
+    const refused = new Set<number>()
+    let isCalm = false
+    const { received, url } = yield* receiver((numbers) => {
+      figures.requests++
+      if (numbers.some((seq) => refused.has(seq))) return "refuse"
+      if (isCalm || !dice.chance(faultRate)) return "ok"
+      return canRefuse && dice.chance(0.2) ? "recanted" : dice.pick(faults)
+    })
+    const allTexts = [secretText()]
+    /** The last two secrets while one is replaced, else the last one. */
+    let valid = 1
+    const keys = () => Arr.map(Arr.takeRight(allTexts, valid) as Arr.NonEmptyArray<string>, keyOf) // there is one
+    const post = yield* postTo(url, "40 millis")
+    const skipped = new Set<number>()
+
+    const send = Effect.gen(function*() {
+      const limits = { changes: 1 + dice.below(8), bytes: 100 + dice.below(5000) }
+      // A sender may be suspended for a moment before a request.
+      const slow = dice.chance(0.3)
+      const paused: typeof post = (headers, body) => Effect.delay(post(headers, body), slow ? dice.below(30) : 0)
+      const running = sending(maintenance, paused, { limits, keys: keys() })
+      return yield* dice.chance(0.5)
+        ? Effect.tap(
+          Effect.timeoutOption(running, dice.below(20)),
+          ({ _tag }) => Effect.sync(() => _tag === "None" ? figures.kills++ : undefined)
+        )
+        : running
+    })
+
+    const decide = Effect.gen(function*() {
+      const [stored] = yield* maintenance.handoffs
+      if (stored?.state === "stopped") yield* resumeHandoff(maintenance, consumer)
+      const seq = stored?.batch?.last
+      if (stored?.state !== "waiting" || seq === undefined) return
+      if (!refused.has(seq) || dice.chance(0.3)) return yield* resumeHandoff(maintenance, consumer)
+      yield* skipRefused(maintenance, { consumer, seq, reason: "drawn", by: "test" })
+      skipped.add(seq)
+      figures.skipped++
+      return
+    })
+
+    for (let step = 0; step < 8; step++) {
+      if (dice.chance(0.6)) {
+        for (let times = dice.below(10); times > 0; times--) {
+          const index = dice.below(amounts.length)
+          amounts[index] = (amounts[index] ?? 0) + 1
+        }
+        yield* exporting(layer, amounts)
+        const { last } = yield* maintenance.changeRange
+        if (canRefuse && last > 0 && dice.chance(0.3)) {
+          const [{ position = 0 } = {}] = yield* maintenance.consumerStates
+          if (last > position) refused.add(position + 1 + dice.below(last - position))
+        }
+      }
+      if (dice.chance(0.2)) {
+        allTexts.push(secretText())
+        valid = 1 + dice.below(2)
+      }
+      const senders = dice.chance(0.25) ? 2 : 1
+      if (senders === 2) figures.pairs++
+      const sent = Array.from({ length: senders }, () => Effect.exit(send))
+      for (const exit of yield* Effect.all(sent, { concurrency: "unbounded" })) {
+        if (Exit.isFailure(exit)) assert.include(Cause.pretty(exit.cause), "HandoffTakenOver")
+      }
+      yield* decide
+    }
+    isCalm = true
+    const { last } = yield* maintenance.changeRange
+    for (let rounds = 0; (yield* maintenance.consumerStates)[0]?.position !== last; rounds++) {
+      assert.isBelow(rounds, 100)
+      yield* sending(maintenance, post, { keys: keys() })
+      yield* decide
+    }
+    for (const { body, headers } of received) {
+      assert.isTrue(allTexts.some((text) => isVerified(text, body, headers)), "a receiver has one of the secrets")
+    }
+    const unique = withoutRepeats(received)
+    figures.repeats += received.length - unique.length
+    const end = applied(unique, skipped)
+    for (let seq = end + 1; seq <= last; seq++) assert.isTrue(skipped.has(seq), `${seq} of ${last}`)
+    if (!canRefuse) assert.deepStrictEqual(unique.flatMap(({ numbers }) => numbers), numbersTo(last))
+  }).pipe(
+    Effect.scoped,
+    Effect.onError(() => Console.error(`history ${history} of ${destination.name}, seed ${seed}`))
+  )
+
+const isVerified = (text: string, body: string, headers: Received["headers"]): boolean => {
+  try {
+    new Webhook(text).verify(body, headers)
+    return true
+  } catch {
+    return false // the library throws for a signature of another secret
+  }
+}
+
+describe(`hand-offs with faults, kills, second senders, refusals and replaced keys (seed ${seed})`, () => {
+  it.live.each(destinations)(
+    "lose, reorder and alter nothing: $histories histories in $name",
+    (destination) =>
+      Effect.gen(function*() {
+        const figures: Figures = { requests: 0, repeats: 0, kills: 0, pairs: 0, skipped: 0 }
+        for (let history = 1; history <= destination.histories; history++) yield* play(destination, history, figures)
+        yield* Console.log(`hand-offs from ${destination.name}: ${JSON.stringify(figures)}`)
+        if (destination.histories < 20) return
+        for (const name of ["requests", "repeats", "kills", "pairs", "skipped"] as const) {
+          assert.isAbove(figures[name], 0, name)
+        }
+      }),
+    900_000
+  )
+})
