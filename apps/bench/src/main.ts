@@ -1,4 +1,4 @@
-/** `npm run bench -- core|export|history|hot|cli|probe|reconcile|sandbox|worker|fleet [--records N] [--rounds N] [--json FILE] [--check]` */
+/** `npm run bench -- core|export|history|hot|cli|handoff|probe|reconcile|sandbox|worker|fleet [--records N] [--rounds N] [--json FILE] [--check]` */
 import { writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
 import { type Figure, machine, report } from "./harness/Report.ts"
@@ -6,6 +6,7 @@ import { fullCliSizes, measureCli } from "./measures/cli.ts"
 import { fullSizes, measureCore } from "./measures/core.ts"
 import { fullExportSizes, measureExport } from "./measures/export.ts"
 import { fullFleetSizes, measureFleet } from "./measures/fleet.ts"
+import { fullHandoffSizes, measureHandoff } from "./measures/handoff.ts"
 import { fullHistorySizes, measureHistory } from "./measures/history.ts"
 import { fullHotSizes, measureHot } from "./measures/hot.ts"
 import { fullProbeSizes, measureProbe } from "./measures/probe.ts"
@@ -13,9 +14,9 @@ import { fullReconcileSizes, measureReconcile } from "./measures/reconcile.ts"
 import { fullSandboxSizes, measureSandbox } from "./measures/sandbox.ts"
 import { fullWorkerSizes, measureWorker } from "./measures/worker.ts"
 
-const usage = `usage: npm run bench -- core|export|history|hot|cli|probe|reconcile|sandbox|worker|fleet [flags]
-  --records N   core, export, history, cli, reconcile: records of the list (a multiple of 100; default ${fullSizes.records}, cli: ${fullCliSizes.records})
-  --rounds N    core, export, history, cli, reconcile: measured rounds; the figures are their medians (default ${fullSizes.rounds}, cli: ${fullCliSizes.rounds})
+const usage = `usage: npm run bench -- core|export|history|hot|cli|handoff|probe|reconcile|sandbox|worker|fleet [flags]
+  --records N   core, export, history, cli, handoff, reconcile: records of the list (a multiple of 100; default ${fullSizes.records}, cli: ${fullCliSizes.records})
+  --rounds N    core, export, history, cli, handoff, reconcile: measured rounds; the figures are their medians (default ${fullSizes.rounds}, cli: ${fullCliSizes.rounds})
   --json FILE   also write the figures to this file
   --check       exit with code 1 if a target is missed`
 
@@ -56,6 +57,7 @@ const benches = {
   export: ofSize({ sizes: fullExportSizes, measure: measureExport }),
   history: ofSize({ sizes: fullHistorySizes, measure: measureHistory }),
   cli: ofSize({ sizes: fullCliSizes, measure: measureCli }),
+  handoff: ofSize({ sizes: fullHandoffSizes, measure: measureHandoff }),
   hot: fixed({ sizes: fullHotSizes, measure: measureHot }),
   probe: fixed({ sizes: fullProbeSizes, measure: measureProbe }),
   reconcile: ofSize({ sizes: fullReconcileSizes, measure: measureReconcile }),

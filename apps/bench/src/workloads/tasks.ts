@@ -7,6 +7,8 @@ import type { BarePostgresOptions } from "./barePostgres.ts"
 import type { BareSqliteOptions } from "./bareSqlite.ts"
 import type { Copies } from "./copies.ts"
 import type { ExportOptions } from "./exports.ts"
+import type { HandOffOptions } from "./handoffs.ts"
+import type { ReceiverOptions } from "./webhooks.ts"
 
 /** What this process has written to the disk so far; 0 on systems other than Linux. */
 const writtenBytes = (): number => {
@@ -51,6 +53,16 @@ export const tasks = {
     const { exportTo } = await import("./exports.ts")
     return timed(() => exportTo(options))
   },
+  receive: async (options: ReceiverOptions) => (await import("./webhooks.ts")).receive(options),
+  sendCaptured: async ({ file, url }: { readonly file: string; readonly url: string }) => {
+    const send = (await import("./webhooks.ts")).bareLoop(file)
+    return timed(() => send(url))
+  },
+  handOff: async (options: HandOffOptions) => {
+    const { handOffAll } = await import("./handoffs.ts")
+    return timed(() => handOffAll(options))
+  },
+  follow: async (options: HandOffOptions) => (await import("./handoffs.ts")).followAll(options),
   compareCopies: async (input: Copies) => {
     const { compareCopies } = await import("./copies.ts")
     return timed(() => compareCopies(input))

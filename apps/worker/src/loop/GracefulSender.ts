@@ -27,20 +27,22 @@ export const sendGracefully = <A, E>(
 const guard = (options: SenderOptions) => {
   const { maintenance, post, untilWoken } = options
   const isSettled = Latch.makeUnsafe(true)
-  let isStopping = false
+  let [isStopping, isInFlight] = [false, false]
   const settle = Effect.sync(() => void isSettled.openUnsafe())
   const guarded: SenderOptions = {
     ...options,
     maintenance: {
       ...maintenance,
-      // What follows an answer is stored by the next change.
-      changeHandoff: (change) => Effect.ensuring(maintenance.changeHandoff(change), settle)
+      // What follows an answer is stored by the next change, or by the interruption.
+      changeHandoff: (change) =>
+        Effect.ensuring(maintenance.changeHandoff(change), Effect.suspend(() => isInFlight ? Effect.void : settle))
     },
     post: (headers, body) =>
       Effect.suspend(() => {
         if (isStopping) return Effect.andThen(settle, Effect.never)
         isSettled.closeUnsafe()
-        return post(headers, body)
+        isInFlight = true
+        return Effect.ensuring(post(headers, body), Effect.sync(() => void (isInFlight = false)))
       }),
     ...untilWoken === undefined ? {} : { untilWoken: Effect.andThen(settle, untilWoken) }
   }

@@ -6,8 +6,10 @@
  *
  * Records are embedded as their exact texts. A receiver has to parse integers beyond 2^53 exactly.
  */
-import type { Lists } from "@payments/core"
+import { Lists } from "@payments/core"
 import { createHmac } from "node:crypto"
+import { type TextAfter, textAfter } from "../personal/Redaction.ts"
+import { erasureRule } from "../rule/Rule.ts"
 import type { HandoffBatch } from "../store/HandoffStore.ts"
 import type { ChangeRow } from "../store/Store.ts"
 
@@ -34,9 +36,20 @@ export const batchLimits: BatchLimits = { changes: 100, bytes: 20_000 }
 /** The version of the body. A test compares it with the schema. */
 export const bodyVersion = 1
 
-/** Whether a change is sent. */
-export const isSent = ({ kinds }: Shape, { kind }: Pick<ChangeRow, "kind">): boolean =>
-  kinds === undefined || kinds.has(kind)
+const erasures: ReadonlyMap<string, TextAfter> = new Map(
+  Lists.all.map((list) => [list.label, textAfter(list, erasureRule)])
+)
+
+/**
+ * Whether a redaction (scan 0) wrote the change, and its text has nothing left that an erasure removes. After an erasure
+ * that is so. After a rewrite it is so where the rule keeps no personal data, and then the consumer must not keep it either.
+ */
+export const isErasure = ({ after, id, kind, list, scan }: ChangeRow): boolean =>
+  scan === 0 && kind !== "missing" && after !== undefined && erasures.get(list)?.(after, id) === after
+
+/** Whether a change is sent. Erasures always are: a consumer that got a record has to erase it. */
+export const isSent = ({ kinds }: Shape, row: ChangeRow): boolean =>
+  kinds === undefined || kinds.has(row.kind) || isErasure(row)
 
 /** The lists and kinds of changes that are sent, as a stored batch names them. */
 export const selectionOf = ({ kinds }: Shape, lists: ReadonlyArray<Pick<Lists.AnyList, "label">>): string =>
@@ -45,8 +58,9 @@ export const selectionOf = ({ kinds }: Shape, lists: ReadonlyArray<Pick<Lists.An
 
 const changeText = ({ isThin }: Shape, row: ChangeRow): string => {
   const start = `{"seq":${row.seq}`
-  const name = `"change":${JSON.stringify(row.kind)},"id":${JSON.stringify(row.id)}`
-  return isThin
+  const isErased = isErasure(row)
+  const name = `"change":${JSON.stringify(isErased ? "erased" : row.kind)},"id":${JSON.stringify(row.id)}`
+  return isThin || isErased
     ? `${start},${name}}`
     : `${start},"at":${JSON.stringify(row.at)},${name},"fields":${JSON.stringify(row.fields)},"before":${
       row.before ?? "null"

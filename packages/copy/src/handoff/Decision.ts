@@ -2,7 +2,7 @@
  * Decides what a sender does next, and what an answer means. Pure: the sender waits, sends and stores.
  *
  * The position of a consumer moves only after a 2xx. Until then the batch in flight stays the same, and nothing behind it
- * is sent. After a refusal (4xx), the batch is halved until one change is left, which waits for a decision.
+ * is sent. After a refusal (most 4xx), the batch is halved until one change is left, which waits for a decision.
  */
 import { Duration } from "effect"
 import type { ChangeRange, StoredPosition } from "../port/Generations.ts"
@@ -69,8 +69,12 @@ export type Verdict =
   | { readonly _tag: "Halve"; readonly mostChanges: number }
   | { readonly _tag: "Halt"; readonly state: "stopped" | "waiting"; readonly reason: "gone" | "gaveUp" | "refused" }
 
-/** The statuses of a refusal that may pass: a timeout, a request too early, and too many requests. */
-const passingStatuses = new Set([408, 425, 429])
+/**
+ * The statuses that no change of the batch has caused, so that a smaller batch would be refused too. A timeout, a request
+ * too early and too many requests (408, 425, 429) may pass. The others concern the receiver as a whole: a wrong key or
+ * address, or a proxy (401, 403, 404, 405, 407). Halved, they would leave one change that waits, and nobody would see why.
+ */
+const wholeStatuses = new Set([401, 403, 404, 405, 407, 408, 425, 429])
 
 /** Decides about a batch after an answer. `now`: milliseconds since 1970. `fraction`: a random number from 0 to below 1. */
 export const afterAnswer = (
@@ -84,7 +88,7 @@ export const afterAnswer = (
     if (status >= 200 && status < 300) return { _tag: "Accept" }
     // The receiver wants nothing more from this sender.
     if (status === 410) return { _tag: "Halt", state: "stopped", reason: "gone" }
-    if (status >= 400 && status < 500 && !passingStatuses.has(status)) {
+    if (status >= 400 && status < 500 && !wholeStatuses.has(status)) {
       return batch.changes > 1
         ? { _tag: "Halve", mostChanges: Math.ceil(batch.changes / 2) }
         : { _tag: "Halt", state: "waiting", reason: "refused" }

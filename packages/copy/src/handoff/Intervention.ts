@@ -1,7 +1,7 @@
 /** What a person decides about a hand-off that stands still. A running sender goes on within a second. */
 import { Data, DateTime, Effect } from "effect"
 import type { SinkError } from "../port/Sink.ts"
-import type { Handoff } from "../store/HandoffStore.ts"
+import type { Handoff, HandoffSkip } from "../store/HandoffStore.ts"
 import type { Maintenance } from "../store/Store.ts"
 import { resumed, settled } from "./Decision.ts"
 
@@ -21,7 +21,7 @@ export class NotWaiting extends Data.TaggedError("NotWaiting")<{
   }
 }
 
-/** Sends the batch in flight again at once, also if it waits for its next attempt. */
+/** Sends the batch in flight again at once, and the changes that were set aside, also if it waits for its next attempt. */
 export const resumeHandoff = Effect.fnUntraced(function*(
   maintenance: Maintenance,
   consumer: string
@@ -29,7 +29,8 @@ export const resumeHandoff = Effect.fnUntraced(function*(
   const { handoff } = yield* maintenance.changeHandoff({
     consumer,
     epoch: undefined,
-    change: (stored) => stored.state === "running" && stored.nextAttemptAt === undefined ? undefined : resumed(stored)
+    change: (stored) => stored.state === "running" && stored.nextAttemptAt === undefined ? stored : resumed(stored),
+    retriesAsides: true
   })
   return handoff === undefined ? yield* new NotWaiting({ consumer, handoff }) : handoff
 })
@@ -46,6 +47,8 @@ export const skipRefused = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Handoff, SinkError | NotWaiting> {
   const at = DateTime.formatIso(yield* DateTime.now)
   const stored = (yield* maintenance.handoffs).find((one) => one.consumer === consumer)
+  const aside = (yield* maintenance.handoffAsides(consumer)).find((one) => one.seq === seq && one.isRefused)
+  if (aside !== undefined) return yield* skipAside(maintenance, consumer, { ...aside, reason, by, at })
   const generation = stored?.batch?.generation
   if (stored === undefined || generation === undefined) return yield* new NotWaiting({ consumer, handoff: stored })
   const isRefused = ({ batch, state }: Handoff) =>
@@ -62,4 +65,20 @@ export const skipRefused = Effect.fnUntraced(function*(
   const skips = yield* maintenance.handoffSkips(consumer)
   const isDone = skips.some((skip) => skip.generation === generation && skip.seq === seq && skip.at === at)
   return handoff === undefined || !isDone ? yield* new NotWaiting({ consumer, handoff }) : handoff
+})
+
+/** Passes over a change that was set aside. The next ones of its record are sent. */
+const skipAside = Effect.fnUntraced(function*(
+  maintenance: Maintenance,
+  consumer: string,
+  { at, by, generation, reason, seq }: HandoffSkip
+): Effect.fn.Return<Handoff, SinkError | NotWaiting> {
+  const { handoff } = yield* maintenance.changeHandoff({
+    consumer,
+    epoch: undefined,
+    change: (stored) => stored.reason === "full" ? resumed(stored) : stored,
+    skip: { generation, seq, reason, by, at },
+    settledAside: { generation, seq }
+  })
+  return handoff === undefined ? yield* new NotWaiting({ consumer, handoff }) : handoff
 })

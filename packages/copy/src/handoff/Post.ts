@@ -182,7 +182,9 @@ const discard = (response: http.IncomingMessage): void => {
 
 const answerOf = (reply: Reply, now: number): Answer => {
   if (reply instanceof Error) return { _tag: "NoAnswer", problem: problemOf(reply) }
-  const parsed = Headers.parseRetryAfter(reply.headers["retry-after"] ?? "")
+  const retryAfter = reply.headers["retry-after"]
+  if (retryAfter === undefined) return { _tag: "Status", status: reply.statusCode ?? 0, retryAfter }
+  const parsed = Headers.parseRetryAfter(retryAfter)
   return {
     _tag: "Status",
     status: reply.statusCode ?? 0,

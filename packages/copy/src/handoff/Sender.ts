@@ -1,35 +1,25 @@
 /**
  * Hands the changes of a destination to one consumer: a batch at a time, in the order of their numbers. The boundary of a
- * batch is stored before its first attempt, and the position moves after a 2xx, so a kill at any moment repeats a batch at
- * most. Of two senders, the later one goes on: the earlier one fails before it stores anything more.
+ * batch is stored before its first attempt. The position is stored after several batches were accepted, at the latest after
+ * a second, so a kill at any moment repeats these batches at most. Of two senders, the later one goes on: the earlier one
+ * ends within a second, and stores nothing more.
+ *
+ * While a request is in flight, the next batches are read and their boundaries stored, so that neither takes time of its
+ * own. What was read a second ago is read again before it is sent, because it may have been erased.
  *
  * Waits are monotonic. Only a sender that starts reads when the next attempt is due from the wall clock.
  */
-import { type Lists, Monotonic } from "@payments/core"
-import { type Array, Data, DateTime, Duration, Effect, Random } from "effect"
-import { randomBytes } from "node:crypto"
-import { moveConsumer } from "../ask/Consumers.ts"
-import type { ChangeRange, StoredPosition } from "../port/Generations.ts"
+import { Monotonic } from "@payments/core"
+import { DateTime, Duration, Effect } from "effect"
+import { type ChangeRange, isShared, type StoredPosition } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
-import type { Handoff, HandoffBatch, HandoffChange } from "../store/HandoffStore.ts"
-import type { ChangeRow, Maintenance } from "../store/Store.ts"
+import type { Handoff, HandoffAside, HandoffBatch } from "../store/HandoffStore.ts"
+import { asidesOf } from "./Asides.ts"
+import { batchLimits, selectionOf } from "./Body.ts"
 import {
-  type BatchLimits,
-  batchLimits,
-  bodyOf,
-  chooseBatch,
-  isSent,
-  messageId,
-  selectionOf,
-  type Shape
-} from "./Body.ts"
-import {
-  afterAnswer,
-  type Answer,
   begun,
   type HandoffPolicy,
   handoffPolicy,
-  judged,
   nextStep,
   repeated,
   settled,
@@ -37,59 +27,14 @@ import {
   type Verdict,
   waitBefore
 } from "./Decision.ts"
-import type { Post } from "./Post.ts"
-import { sign, type SigningKey } from "./Signature.ts"
+import { deliver } from "./Delivery.ts"
+import { makeScannedAt, prepare, read } from "./Preparation.ts"
+import { attempt, change, changeAndMove, HandoffTakenOver, type Sender, type SenderOptions } from "./Sending.ts"
 
-/** Another sender has taken the hand-off over, or its consumer was removed. */
-export class HandoffTakenOver extends Data.TaggedError("HandoffTakenOver")<{ readonly consumer: string }> {
-  override get message() {
-    return `another program hands the changes to ${this.consumer} over now, or the consumer was removed.`
-  }
-}
-
-/** What happened. It has no data of a change, and no part of an answer but its status. */
-export interface Attempted {
-  readonly batch: Pick<HandoffBatch, "list" | "first" | "last" | "changes">
-  readonly attempts: number
-  readonly bytes: number
-  readonly answer: Answer
-  readonly verdict: Verdict
-}
-
-export interface SenderOptions {
-  readonly maintenance: Maintenance
-  /** A consumer that exists. */
-  readonly consumer: string
-  readonly lists: ReadonlyArray<Lists.AnyList>
-  readonly shape: Shape
-  readonly limits?: BatchLimits | undefined
-  readonly policy?: HandoffPolicy | undefined
-  /** Read for each attempt, because keys are replaced. */
-  readonly keys: Effect.Effect<Array.NonEmptyReadonlyArray<SigningKey>>
-  readonly post: Post
-  /** Whether to wait for later changes and decisions, until interrupted. */
-  readonly isFollowing: boolean
-  /** Ends when something may have changed. Default: a short wait. */
-  readonly untilWoken?: Effect.Effect<void> | undefined
-  readonly onAttempt?: ((attempted: Attempted) => Effect.Effect<void>) | undefined
-}
+export { type Attempted, HandoffTakenOver, type SenderOptions } from "./Sending.ts"
 
 /** How often a sender looks for new changes, and for a decision about a hand-off that stands still. */
 const [pollChanges, pollDecision] = [Duration.millis(200), Duration.seconds(1)] as const
-
-/** The changes that are read at a time if only some kinds are sent. */
-const readAtOnce = 1000
-
-/** How many more changes are read than the batch before had. */
-const readMore = 8
-
-interface Sender extends SenderOptions {
-  readonly epoch: number
-  readonly limits: BatchLimits
-  readonly policy: HandoffPolicy
-  readonly selection: string
-  readonly scannedAt: ScannedAt
-}
 
 /** Returns the state in which nothing more is to be sent. With `isFollowing`, it never returns. */
 export const handOff = Effect.fn("Handoff.send")(function*(
@@ -98,13 +43,20 @@ export const handOff = Effect.fn("Handoff.send")(function*(
   const { consumer, limits = batchLimits, lists, maintenance, policy = handoffPolicy, shape } = options
   let handoff = yield* maintenance.takeOverHandoff(consumer)
   const [selection, scannedAt] = [selectionOf(shape, lists), makeScannedAt(options)]
-  const sender: Sender = { ...options, limits, policy, epoch: handoff.epoch, selection, scannedAt }
-  const dueIn = makeDueIn(policy)
+  const taken = { ...options, limits, policy, epoch: handoff.epoch, selection, scannedAt }
+  const [dueIn, sendAsides] = [makeDueIn(policy), makeSendAsides()]
   for (;;) {
+    const sender: Sender = { ...taken, asides: asidesOf(yield* maintenance.handoffAsides(consumer)) }
     // In this order, the position is in the range unless changes were lost.
     const position = yield* positionOf(sender)
     const range = yield* maintenance.changeRange
     const step = nextStep(handoff, position, { ...range, selection })
+    const due = step._tag === "Halt" || step._tag === "Stop" ? [] : yield* dueAsides(sender, range)
+    const resent = yield* sendAsides(sender, due)
+    if (resent !== undefined) {
+      handoff = resent
+      continue
+    }
     switch (step._tag) {
       case "Halt":
         if (!options.isFollowing) return handoff
@@ -123,14 +75,16 @@ export const handOff = Effect.fn("Handoff.send")(function*(
         // Meanwhile somebody may have resumed it, or moved the consumer.
         handoff = Duration.isGreaterThan(wait, pollDecision)
           ? yield* change(sender, () => undefined)
-          : yield* repeat(sender, step.batch)
+          : yield* repeat(sender, step.batch, position.position)
         break
       }
       case "Choose": {
         const next = yield* begin(sender, handoff, position.position, range)
-        if (next === undefined && !options.isFollowing) return handoff
-        if (next === undefined) yield* options.untilWoken ?? Effect.sleep(pollChanges)
-        else handoff = next
+        if (next === undefined && !options.isFollowing && due.length === 0) return handoff
+        // No signal says when a change that is set aside is due again.
+        if (next === undefined) {
+          yield* (due.length === 0 ? options.untilWoken : undefined) ?? changesAfter(sender, range)
+        } else handoff = next
       }
     }
   }
@@ -142,120 +96,124 @@ const positionOf = ({ consumer, maintenance }: Sender): Effect.Effect<StoredPosi
     return found === undefined ? Effect.fail(new HandoffTakenOver({ consumer })) : Effect.succeed(found)
   })
 
-/** Changes what is stored. */
-const change = (
-  { consumer, epoch, maintenance }: Sender,
-  changed: HandoffChange["change"]
-): Effect.Effect<Handoff, SinkError | HandoffTakenOver> =>
-  Effect.flatMap(
-    maintenance.changeHandoff({ consumer, epoch, change: changed }),
-    ({ handoff }) => handoff === undefined ? Effect.fail(new HandoffTakenOver({ consumer })) : Effect.succeed(handoff)
-  )
-
-/** The state after a move, and the range of the changes then. */
-interface Moved {
-  readonly handoff: Handoff
-  readonly range: ChangeRange | undefined
-}
-
-/** Changes what is stored, and moves the consumer. If that is not possible, stops: the destination was restored. */
-const changeAndMove = Effect.fnUntraced(function*(
-  sender: Sender,
-  to: { readonly position: number; readonly generation: string },
-  changed: HandoffChange["change"]
-): Effect.fn.Return<Moved, SinkError | HandoffTakenOver> {
-  const { consumer, epoch, maintenance } = sender
-  const now = DateTime.formatIso(yield* DateTime.now)
-  const move = { ...to, name: consumer, when: "forward" as const }
-  const { handoff, moved } = yield* maintenance.changeHandoff({
-    consumer,
-    epoch,
-    change: changed,
-    move: { ...move, now }
-  })
-  if (handoff === undefined) return yield* new HandoffTakenOver({ consumer })
-  const isMoved = moved === undefined || moved.verdict._tag === "move" || moved.verdict._tag === "stay"
-  if (isMoved) return { handoff, range: moved?.range }
-  // This begins a new generation if the receiver has accepted a change that the destination has lost.
-  yield* moveConsumer(maintenance, move).pipe(
-    Effect.catchTags({
-      BeyondLastChange: () => Effect.void,
-      ChangesLost: () => Effect.void,
-      ChangesRemoved: () => Effect.void,
-      OtherGeneration: () => Effect.void
-    })
-  )
-  return { handoff: yield* change(sender, (stored) => stopped(stored, "restored")), range: undefined }
+/** Waits for later changes, but not for longer than a second: somebody may move the consumer. */
+const changesAfter = Effect.fnUntraced(function*(
+  { maintenance }: Sender,
+  { generation, last }: ChangeRange
+): Effect.fn.Return<void, SinkError> {
+  const start = yield* Monotonic.millis
+  for (;;) {
+    yield* Effect.sleep(pollChanges)
+    const now = yield* maintenance.changeRange
+    if (now.last !== last || now.generation !== generation) return
+    if ((yield* Monotonic.millis) - start >= Duration.toMillis(pollDecision)) return
+  }
 })
 
-/** A batch with its changes. */
-interface Chosen {
-  readonly batch: HandoffBatch
-  readonly rows: ReadonlyArray<ChangeRow>
-}
-
-/** Chooses the next batch after a position. Returns undefined or a number if no change, or none up to it, is to be sent. */
-const choose = Effect.fnUntraced(function*(
-  sender: Sender,
-  { mostChanges }: Pick<Handoff, "mostChanges">,
-  position: number,
-  { generation, last, previous }: Pick<ChangeRange, "generation" | "last"> & {
-    /** The number of changes of the batch before. */
-    readonly previous?: number
-  }
-): Effect.fn.Return<Chosen | number | undefined, SinkError> {
-  const { consumer, limits, lists, maintenance, shape } = sender
-  // A destination without generations has no hand-offs.
-  if (generation === undefined || position >= last) return undefined
-  const most = Math.min(limits.changes, mostChanges ?? limits.changes)
-  const known = yield* maintenance.handoffBatch(consumer, { generation, after: position })
-  if (known !== undefined && known.changes <= most && known.last <= last && known.selection === sender.selection) {
-    return { batch: known, rows: yield* rowsOf(sender, known) }
-  }
-  // Batches are often limited by their size, and then more changes would be read in vain.
-  const count = shape.kinds !== undefined ? readAtOnce : Math.min(most, (previous ?? most) + readMore)
-  const rows = yield* maintenance.changes(position, count, lists)
-  const first = rows.find((row) => isSent(shape, row))
-  // All changes up to `last` had been committed before the rows were read.
-  if (first === undefined) return rows.length === count ? rows.at(-1)?.seq ?? last : last
-  const scannedAt = yield* sender.scannedAt(first.list)
-  const nonce = yield* Effect.sync(() => randomBytes(16).toString("hex"))
-  const storedAt = DateTime.formatIso(yield* DateTime.now)
-  const start = { generation, after: position, selection: sender.selection, nonce, storedAt, scannedAt }
-  const batch = chooseBatch(shape, rows, start, { ...limits, changes: most })
-  return batch === undefined ? undefined : { batch, rows: rowsIn(sender, batch, rows) }
-})
-
-/** Chooses, stores and sends the next batch, and those after it while they are accepted. Returns undefined without one. */
+/** Prepares, stores and sends the next batch, and those after it while they are accepted. Returns undefined without one. */
 const begin = Effect.fnUntraced(function*(
   sender: Sender,
-  handoff: Handoff,
+  { mostChanges }: Handoff,
   position: number,
-  range: ChangeRange
+  { generation, last }: ChangeRange
 ): Effect.fn.Return<Handoff | undefined, SinkError | HandoffTakenOver> {
-  const { generation } = range
-  const chosen = yield* choose(sender, handoff, position, range)
-  if (chosen === undefined || generation === undefined) return undefined
-  if (typeof chosen === "number") {
-    const moved = yield* changeAndMove(sender, { position: chosen, generation }, (stored) => settled(stored, chosen))
-    return moved.handoff
+  // A destination without generations has no hand-offs.
+  if (generation === undefined) return undefined
+  const wanted = { after: position, generation, last, mostChanges, count: 1, previous: undefined, isRepeated: true }
+  const { held, isFull, ready: [first], through } = yield* prepare(sender, wanted)
+  if (first === undefined) {
+    if (through === position) return isFull ? yield* change(sender, waitingFull) : undefined
+    const move = { position: through, generation, from: position, asides: held }
+    return (yield* changeAndMove(sender, { ...move, change: (stored) => settled(stored, through) })).handoff
   }
   const now = DateTime.formatIso(yield* DateTime.now)
   const begunNow = yield* change(
     sender,
     // Somebody may have stopped it meanwhile.
-    (stored) => stored.state === "running" ? begun(stored, chosen.batch, now) : undefined
+    (stored) => stored.state === "running" ? begun(stored, first.batch, now) : undefined,
+    { asides: held }
   )
-  // A generation that has begun meanwhile may have given the numbers to other changes.
-  const later = yield* sender.maintenance.changeRange
-  if (!isReady(begunNow, chosen.batch, later)) return begunNow
-  return yield* deliver(sender, begunNow, chosen, later)
+  return yield* deliver(sender, begunNow, first, position)
 })
 
-/** Whether the batch is the one in flight, and its changes are still those that were read. */
-const isReady = (handoff: Handoff, batch: HandoffBatch, { generation, pruned }: ChangeRange): boolean =>
-  handoff.state === "running" && handoff.batch?.nonce === batch.nonce && batch.generation === generation &&
-  pruned <= batch.after
+/** Sends the batch in flight again. */
+const repeat = Effect.fnUntraced(function*(
+  sender: Sender,
+  batch: HandoffBatch,
+  position: number
+): Effect.fn.Return<Handoff, SinkError | HandoffTakenOver> {
+  const at = DateTime.formatIso(yield* DateTime.now)
+  const stored = yield* change(sender, (before) => before.state === "running" ? repeated(before, at) : undefined)
+  return yield* deliver(sender, stored, yield* read(sender, batch), position)
+})
+
+/** The changes that are set aside and can be sent now: the destination still has them, and their list is sent. */
+const dueAsides = Effect.fnUntraced(function*(
+  { asides: { due }, lists, maintenance }: Sender,
+  { pruned }: ChangeRange
+): Effect.fn.Return<ReadonlyArray<HandoffAside>, SinkError> {
+  if (due.length === 0) return due
+  const lineage = yield* maintenance.lineage
+  return due.filter((aside) =>
+    aside.seq > pruned && isShared(lineage, aside) && lists.some(({ label }) => label === aside.list)
+  )
+})
+
+/**
+ * Returns a function that sends changes which were set aside, each in a request of its own. It returns what is stored
+ * then, or undefined if it sent nothing. While the receiver does not answer, it waits, and the other changes go on.
+ */
+const makeSendAsides = () => {
+  let [failures, untilMs] = [0, 0]
+  return Effect.fnUntraced(function*(
+    given: Sender,
+    due: ReadonlyArray<HandoffAside>
+  ): Effect.fn.Return<Handoff | undefined, SinkError | HandoffTakenOver> {
+    const sender: Sender = { ...given, asides: asidesOf([]) }
+    let handoff: Handoff | undefined
+    for (const aside of due) {
+      if ((yield* Monotonic.millis) < untilMs) return handoff
+      const firstAttemptAt = DateTime.formatIso(yield* DateTime.now)
+      const ready = yield* read(sender, batchOf(aside))
+      // Without its text, somebody has to decide.
+      const verdict: Verdict = ready.firstId === aside.id
+        ? yield* attempt(sender, { attempts: failures + 1, firstAttemptAt }, ready)
+        : { _tag: "Halt", state: "waiting", reason: "refused" }
+      if (verdict._tag === "Retry") {
+        failures++
+        untilMs = (yield* Monotonic.millis) + Duration.toMillis(verdict.wait)
+        return handoff
+      }
+      failures = 0
+      const isGone = verdict._tag === "Halt" && verdict.reason === "gone"
+      handoff = yield* change(
+        sender,
+        (stored) => isGone ? stopped(stored, "gone") : stored,
+        verdict._tag === "Accept" ? { settledAside: aside } : { asides: [{ ...aside, isRefused: !isGone }] }
+      )
+      if (handoff.state !== "running") return handoff
+    }
+    return handoff
+  })
+}
+
+const batchOf = (
+  { generation, list, nonce, scannedAt, selection, seq, storedAt }: HandoffAside
+): HandoffBatch => ({
+  generation,
+  list,
+  nonce,
+  scannedAt,
+  selection,
+  storedAt,
+  after: seq - 1,
+  first: seq,
+  last: seq,
+  changes: 1
+})
+
+/** As many changes are set aside as are allowed, and the next one belongs to one of their records. */
+const waitingFull = (stored: Handoff): Handoff => ({ ...stored, state: "waiting", reason: "full" })
 
 /** Returns how long it is until the next attempt. The wall clock counts only when the time of an attempt is first seen. */
 const makeDueIn = (policy: HandoffPolicy): (handoff: Handoff) => Effect.Effect<Duration.Duration> => {
@@ -268,103 +226,5 @@ const makeDueIn = (policy: HandoffPolicy): (handoff: Handoff) => Effect.Effect<D
       seen = { nextAttemptAt, dueMs: nowMs + Duration.toMillis(wait) }
     }
     return Duration.millis(Math.max(0, seen.dueMs - nowMs))
-  })
-}
-
-/** Sends the batch in flight again. */
-const repeat = Effect.fnUntraced(function*(
-  sender: Sender,
-  batch: HandoffBatch
-): Effect.fn.Return<Handoff, SinkError | HandoffTakenOver> {
-  const at = DateTime.formatIso(yield* DateTime.now)
-  const stored = yield* change(sender, (before) => before.state === "running" ? repeated(before, at) : undefined)
-  const rows = yield* rowsOf(sender, batch)
-  const range = yield* sender.maintenance.changeRange
-  return isReady(stored, batch, range) ? yield* deliver(sender, stored, { batch, rows }, range) : stored
-})
-
-/**
- * Sends the batch in flight, and the next ones while they are accepted. The transaction that ends a batch stores the
- * boundary of the next one.
- */
-const deliver = Effect.fnUntraced(function*(
-  sender: Sender,
-  first: Handoff,
-  chosen: Chosen,
-  known: ChangeRange
-): Effect.fn.Return<Handoff, SinkError | HandoffTakenOver> {
-  let [handoff, { batch, rows }, range] = [first, chosen, known]
-  for (;;) {
-    const refused = yield* attempt(sender, handoff, batch, rows)
-    if (refused !== undefined) return refused
-    const { generation, last } = batch
-    const next = yield* choose(sender, settled(handoff, last), last, { ...range, previous: batch.changes })
-    const following = typeof next === "object" ? next : undefined
-    const now = DateTime.formatIso(yield* DateTime.now)
-    const moved = yield* changeAndMove(sender, { position: last, generation }, (stored) => {
-      const after = settled(stored, last)
-      return following === undefined || stored.state !== "running" ? after : begun(after, following.batch, now)
-    })
-    if (following === undefined || moved.range === undefined || !isReady(moved.handoff, following.batch, moved.range)) {
-      return moved.handoff
-    }
-    handoff = moved.handoff
-    ;({ batch, rows } = following)
-    range = moved.range
-  }
-})
-
-/** Sends a batch once. Returns undefined if it was accepted, else what was stored. */
-const attempt = Effect.fnUntraced(function*(
-  sender: Sender,
-  handoff: Handoff,
-  batch: HandoffBatch,
-  rows: ReadonlyArray<ChangeRow>
-): Effect.fn.Return<Handoff | undefined, SinkError | HandoffTakenOver> {
-  // The settings have changed, so that none of the changes is sent any more.
-  if (rows.length === 0) return undefined
-  const body = bodyOf(sender.shape, batch, rows)
-  const timestamp = Math.floor(DateTime.toEpochMillis(yield* DateTime.now) / 1000)
-  const headers = sign({ id: messageId(batch, body), timestamp, body }, yield* sender.keys)
-  const answer = yield* sender.post({ ...headers }, body)
-  const now = DateTime.toEpochMillis(yield* DateTime.now)
-  const verdict = afterAnswer(sender.policy, { ...handoff, batch }, answer, { now, fraction: yield* Random.next })
-  const { attempts } = handoff
-  yield* sender.onAttempt?.({ batch, attempts, bytes: body.length, answer, verdict }) ?? Effect.void
-  return verdict._tag === "Accept" ? undefined : yield* change(sender, (stored) => judged(stored, verdict, now))
-})
-
-/** Reads the changes of a stored batch. */
-const rowsOf = Effect.fnUntraced(function*(
-  sender: Sender,
-  batch: HandoffBatch
-): Effect.fn.Return<ReadonlyArray<ChangeRow>, SinkError> {
-  const lists = sender.lists.filter(({ label }) => label === batch.list)
-  const found: Array<ChangeRow> = []
-  for (let after = batch.first - 1; after < batch.last;) {
-    const rows = yield* sender.maintenance.changes(after, Math.min(batch.last - after, readAtOnce), lists)
-    found.push(...rowsIn(sender, batch, rows))
-    after = rows.at(-1)?.seq ?? batch.last
-  }
-  return found
-})
-
-const rowsIn = ({ shape }: Sender, { first, last, list }: HandoffBatch, rows: ReadonlyArray<ChangeRow>) =>
-  rows.filter((row) => row.list === list && row.seq >= first && row.seq <= last && isSent(shape, row))
-
-/** Returns when the last complete scan of a list had begun, by the list's name. */
-type ScannedAt = (label: string) => Effect.Effect<string | undefined, SinkError>
-
-/** Reads it once a second at most: it takes as long as all other questions for a batch. */
-const makeScannedAt = ({ lists, maintenance }: SenderOptions): ScannedAt => {
-  const known = new Map<string, { readonly readAt: number; readonly scannedAt: string | undefined }>()
-  return Effect.fnUntraced(function*(label) {
-    const readAt = yield* Monotonic.millis
-    const last = known.get(label)
-    if (last !== undefined && readAt - last.readAt < 1000) return last.scannedAt
-    const list = lists.find((one) => one.label === label)
-    const scannedAt = list === undefined ? undefined : (yield* maintenance.state(list)).completeScan?.startedAt
-    known.set(label, { readAt, scannedAt })
-    return scannedAt
   })
 }

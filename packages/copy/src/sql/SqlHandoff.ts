@@ -1,14 +1,21 @@
 /** The tables of hand-offs. */
 import { Effect } from "effect"
 import type { SinkError } from "../port/Sink.ts"
-import type { ConsumerMoved } from "../store/ConsumerMove.ts"
-import type { Handoff, HandoffBatch, HandoffSkip, HandoffStore } from "../store/HandoffStore.ts"
+import type { ConsumerMove, ConsumerMoved } from "../store/ConsumerMove.ts"
+import type {
+  Handoff,
+  HandoffAside,
+  HandoffBatch,
+  HandoffChange,
+  HandoffSkip,
+  HandoffStore
+} from "../store/HandoffStore.ts"
 import { handoffVersion } from "../store/Migrations.ts"
 import { readNumber, readOptional, readOptionalNumber, readText, type Row } from "../store/StoredRows.ts"
 import { moveConsumerIn } from "./SqlConsumers.ts"
 import { readTime } from "./SqlDialect.ts"
-import { hasVersion, requireVersion } from "./SqlGenerations.ts"
-import { integer, join, raw, schema, type Sql, sql, type SqlDatabase, time } from "./SqlStatement.ts"
+import { hasVersion, ownGeneration, rangeIn, requireVersion } from "./SqlGenerations.ts"
+import { Given, integer, join, raw, schema, type Sql, sql, type SqlDatabase, time } from "./SqlStatement.ts"
 
 /** The functions of {@link HandoffStore}. */
 export const handoffsOver = (database: SqlDatabase): HandoffStore => ({
@@ -28,7 +35,7 @@ export const handoffsOver = (database: SqlDatabase): HandoffStore => ({
         return yield* handoffIn(db, consumer)
       })
     ),
-  changeHandoff: ({ change, consumer, epoch, move, skip }) =>
+  changeHandoff: ({ boundaries = [], change, consumer, epoch, from, move, skip, ...asides }) =>
     database.transaction(
       "shared",
       Effect.fnUntraced(function*(db) {
@@ -44,19 +51,30 @@ export const handoffsOver = (database: SqlDatabase): HandoffStore => ({
         }
         const changed = change(stored)
         if (changed === undefined) return { handoff: stored, moved: undefined }
+        if (move !== undefined && from !== undefined && (yield* isMovedBack(db, move, from))) {
+          return { handoff: stored, moved: undefined }
+        }
         const moved: ConsumerMoved | undefined = move === undefined ? undefined : yield* moveConsumerIn(db, move)
         if (moved !== undefined && !hasMoved(moved)) return { handoff: stored, moved }
         if (skip !== undefined) yield* writeSkip(db, consumer, skip)
+        yield* changeAsides(db, consumer, asides)
+        yield* writeBatches(db, consumer, [...changed.batch === undefined ? [] : [changed.batch], ...boundaries])
         yield* write(db, consumer, changed)
         if (moved !== undefined) yield* removePruned(db, consumer)
         return { handoff: yield* handoffIn(db, consumer), moved }
       })
     ),
-  handoffBatch: (consumer, { after, generation }) =>
+  handoffBatches: (consumer, { after, count, generation, selection }) =>
     database.read(
       sql`SELECT ${batchColumns} FROM ${schema}.handoff_batches AS b
-        WHERE consumer = ${consumer} AND generation = ${generation} AND after_seq = ${after}`,
-      ([row]) => row === undefined ? undefined : toBatch(row)
+        WHERE consumer = ${consumer} AND generation = ${generation} AND first_seq > ${after} AND selection = ${selection}
+        ORDER BY first_seq LIMIT ${count}`,
+      (rows) => rows.map(toBatch)
+    ),
+  handoffAsides: (consumer) =>
+    Effect.flatMap(
+      hasVersion(database, handoffVersion),
+      (has) => has ? asidesIn(database, consumer) : Effect.succeed([])
     ),
   handoffSkips: (consumer) =>
     database.read(
@@ -68,6 +86,21 @@ export const handoffsOver = (database: SqlDatabase): HandoffStore => ({
 
 const hasMoved = ({ verdict }: ConsumerMoved): boolean => verdict._tag === "move" || verdict._tag === "stay"
 
+/** Whether somebody has moved the consumer back meanwhile. If the destination was restored, `move` has to show it. */
+const isMovedBack = Effect.fnUntraced(function*(
+  db: Sql,
+  { name, position }: ConsumerMove,
+  from: number
+): Effect.fn.Return<boolean, SinkError> {
+  const { generation, last } = yield* rangeIn(db)
+  return yield* db.read(
+    sql`SELECT ${ownGeneration} AS generation, position FROM ${schema}.consumers WHERE name = ${name}`,
+    ([row]) =>
+      row !== undefined && readOptional(row, "generation") === generation && readNumber(row, "position") < from &&
+      position <= last
+  )
+})
+
 const batchColumns = sql`b.generation, b.after_seq, b.first_seq, b.last_seq, b.list, b.changes, b.selection, b.nonce, ${
   join(["stored_at", "scanned_at"].map(readTime))
 }`
@@ -77,7 +110,7 @@ const handoffsIn = (db: Sql, consumer?: string): Effect.Effect<ReadonlyArray<Han
     sql`SELECT h.consumer, h.epoch, h.state, h.reason, h.attempts, h.most_changes, h.suspect_through,
         ${join(["first_attempt_at", "next_attempt_at"].map(readTime))}, ${batchColumns}
       FROM ${schema}.handoffs AS h LEFT JOIN ${schema}.handoff_batches AS b
-        ON b.consumer = h.consumer AND b.generation = h.batch_generation AND b.after_seq = h.batch_after
+        ON b.consumer = h.consumer AND b.generation = h.batch_generation AND b.first_seq = h.batch_first
       WHERE ${consumer === undefined ? raw("true") : sql`h.consumer = ${consumer}`} ORDER BY h.consumer`,
     (rows) => rows.map(toHandoff)
   )
@@ -94,27 +127,109 @@ const write = Effect.fnUntraced(function*(
   consumer: string,
   { attempts, batch, firstAttemptAt, mostChanges, nextAttemptAt, reason, state, suspectThrough }: Handoff
 ): Effect.fn.Return<void, SinkError> {
-  if (batch !== undefined) yield* writeBatch(db, consumer, batch)
   yield* db.run(
     sql`UPDATE ${schema}.handoffs SET state = ${state}, reason = ${reason ?? null}, attempts = ${attempts},
-        batch_generation = ${batch?.generation ?? null}, batch_after = ${integer(batch?.after ?? null)},
+        batch_generation = ${batch?.generation ?? null}, batch_first = ${integer(batch?.first ?? null)},
         first_attempt_at = ${time(firstAttemptAt ?? null)}, next_attempt_at = ${time(nextAttemptAt ?? null)},
         most_changes = ${integer(mostChanges ?? null)}, suspect_through = ${integer(suspectThrough ?? null)}
       WHERE consumer = ${consumer}`
   )
 })
 
-/** A smaller batch replaces the one after the same change. An equal one stays. */
-const writeBatch = (db: Sql, consumer: string, batch: HandoffBatch): Effect.Effect<void, SinkError> =>
-  db.run(
-    sql`INSERT INTO ${schema}.handoff_batches AS b
-        (consumer, generation, after_seq, first_seq, last_seq, list, changes, selection, nonce, stored_at, scanned_at)
-      VALUES (${consumer}, ${batch.generation}, ${batch.after}, ${batch.first}, ${batch.last}, ${batch.list},
-        ${batch.changes}, ${batch.selection}, ${batch.nonce}, ${time(batch.storedAt)}, ${time(batch.scannedAt ?? null)})
-      ON CONFLICT (consumer, generation, after_seq) DO UPDATE SET first_seq = excluded.first_seq,
-        last_seq = excluded.last_seq, list = excluded.list, changes = excluded.changes,
-        selection = excluded.selection, nonce = excluded.nonce, stored_at = excluded.stored_at, scanned_at = excluded.scanned_at WHERE b.nonce <> excluded.nonce`
+/** Another batch replaces the one that begins with the same change. An equal one stays. */
+const writeBatches = (
+  db: Sql,
+  consumer: string,
+  batches: ReadonlyArray<HandoffBatch>
+): Effect.Effect<void, SinkError> => {
+  const { given, names } = givenOf(boundaryColumns, batches)
+  return db.run(
+    sql`INSERT INTO ${schema}.handoff_batches AS b (consumer, ${raw(names.join(", "))})
+      ${given.values(sql`${consumer}, ${given.cells(names)}`)}
+      ON CONFLICT (consumer, generation, first_seq) DO UPDATE SET ${
+      raw(names.map((name) => `${name} = excluded.${name}`).join(", "))
+    } WHERE b.nonce <> excluded.nonce OR b.after_seq <> excluded.after_seq`
   )
+}
+
+const boundaryColumns: {
+  readonly [name: string]: readonly ["text" | "bigint" | "timestamptz", (batch: HandoffBatch) => string | number | null]
+} = {
+  generation: ["text", ({ generation }) => generation],
+  after_seq: ["bigint", ({ after }) => after],
+  first_seq: ["bigint", ({ first }) => first],
+  last_seq: ["bigint", ({ last }) => last],
+  list: ["text", ({ list }) => list],
+  changes: ["bigint", ({ changes }) => changes],
+  selection: ["text", ({ selection }) => selection],
+  nonce: ["text", ({ nonce }) => nonce],
+  stored_at: ["timestamptz", ({ storedAt }) => storedAt],
+  scanned_at: ["timestamptz", ({ scannedAt = null }) => scannedAt]
+}
+
+const asideColumns: {
+  readonly [name: string]: readonly ["text" | "bigint" | "timestamptz", (aside: HandoffAside) => string | number | null]
+} = {
+  generation: ["text", ({ generation }) => generation],
+  seq: ["bigint", ({ seq }) => seq],
+  list: ["text", ({ list }) => list],
+  id: ["text", ({ id }) => id],
+  refused: ["bigint", ({ isRefused }) => Number(isRefused)],
+  selection: ["text", ({ selection }) => selection],
+  nonce: ["text", ({ nonce }) => nonce],
+  stored_at: ["timestamptz", ({ storedAt }) => storedAt],
+  scanned_at: ["timestamptz", ({ scannedAt = null }) => scannedAt]
+}
+
+const asidesIn = (db: Sql, consumer: string): Effect.Effect<ReadonlyArray<HandoffAside>, SinkError> =>
+  db.read(
+    sql`SELECT generation, seq, list, id, refused, selection, nonce, ${join(["stored_at", "scanned_at"].map(readTime))}
+      FROM ${schema}.handoff_asides WHERE consumer = ${consumer} ORDER BY seq`,
+    (rows) => rows.map(toAside)
+  )
+
+const changeAsides = Effect.fnUntraced(function*(
+  db: Sql,
+  consumer: string,
+  { asides = [], forgetAfter, retriesAsides = false, settledAside }: Pick<
+    HandoffChange,
+    "asides" | "forgetAfter" | "retriesAsides" | "settledAside"
+  >
+): Effect.fn.Return<void, SinkError> {
+  const { names, given } = givenOf(asideColumns, asides)
+  yield* db.run(
+    sql`INSERT INTO ${schema}.handoff_asides (consumer, ${raw(names.join(", "))})
+      ${given.values(sql`${consumer}, ${given.cells(names)}`)}
+      ON CONFLICT (consumer, generation, seq) DO UPDATE SET refused = 1 WHERE excluded.refused = 1`
+  )
+  if (retriesAsides) {
+    yield* db.run(sql`UPDATE ${schema}.handoff_asides SET refused = ${0} WHERE consumer = ${consumer}`)
+  }
+  if (settledAside !== undefined) {
+    yield* db.run(
+      sql`DELETE FROM ${schema}.handoff_asides WHERE consumer = ${consumer}
+        AND generation = ${settledAside.generation} AND seq = ${settledAside.seq}`
+    )
+  }
+  if (forgetAfter !== undefined) {
+    yield* db.run(
+      sql`DELETE FROM ${schema}.handoff_batches WHERE consumer = ${consumer} AND first_seq > ${forgetAfter}`
+    )
+  }
+})
+
+const givenOf = <A>(
+  columns: {
+    readonly [name: string]: readonly ["text" | "bigint" | "timestamptz", (row: A) => string | number | null]
+  },
+  rows: ReadonlyArray<A>
+) => ({
+  names: Object.keys(columns),
+  given: new Given(
+    Object.fromEntries(Object.entries(columns).map(([name, [type]]) => [name, type])),
+    rows.map((row) => Object.values(columns).map(([, valueOf]) => valueOf(row)))
+  )
+})
 
 const writeSkip = (db: Sql, consumer: string, skip: HandoffSkip): Effect.Effect<void, SinkError> =>
   db.run(
@@ -150,6 +265,18 @@ const toBatch = (row: Row): HandoffBatch => ({
   last: readNumber(row, "last_seq"),
   list: readText(row, "list"),
   changes: readNumber(row, "changes"),
+  selection: readText(row, "selection"),
+  nonce: readText(row, "nonce"),
+  storedAt: readText(row, "stored_at"),
+  scannedAt: readOptional(row, "scanned_at")
+})
+
+const toAside = (row: Row): HandoffAside => ({
+  generation: readText(row, "generation"),
+  seq: readNumber(row, "seq"),
+  list: readText(row, "list"),
+  id: readText(row, "id"),
+  isRefused: readNumber(row, "refused") === 1,
   selection: readText(row, "selection"),
   nonce: readText(row, "nonce"),
   storedAt: readText(row, "stored_at"),

@@ -2,12 +2,13 @@
 import { Effect } from "effect"
 import { pieceOf, RowSet } from "../plan/RowSet.ts"
 import type { SinkError } from "../port/Sink.ts"
-import { factsVersion, generationVersion, personalVersion } from "../store/Migrations.ts"
+import { factsVersion, generationVersion, handoffVersion, personalVersion } from "../store/Migrations.ts"
 import type { RedactionStore } from "../store/RedactionStore.ts"
 import type { ChangeNeeds, Maintenance, Reader } from "../store/Store.ts"
 import {
   readNumber,
   readOptional,
+  readOptionalNumber,
   readText,
   toCertifiedScan,
   toOldChange,
@@ -18,7 +19,7 @@ import { forgetScans, incrementRevision } from "./SqlCommit.ts"
 import { moveConsumerIn } from "./SqlConsumers.ts"
 import { greatest, readTime, tableIn } from "./SqlDialect.ts"
 import { changeFactsIn } from "./SqlFacts.ts"
-import { beginIn, lastChange, requireVersion } from "./SqlGenerations.ts"
+import { beginIn, hasVersion, lastChange, requireVersion } from "./SqlGenerations.ts"
 import { handoffsOver } from "./SqlHandoff.ts"
 import {
   either,
@@ -49,11 +50,20 @@ const oldScans = (before: string): Statement =>
   }
     AND scan < coalesce(${lastComplete}, ${lastOfPart})`
 
-const consumersIn = (db: Sql): Effect.Effect<ChangeNeeds["consumers"], SinkError> =>
-  db.read(
-    sql`SELECT name, position FROM ${schema}.consumers ORDER BY name`,
-    (rows) => rows.map((row) => ({ name: readText(row, "name"), position: readNumber(row, "position") }))
+/** The consumers, each at its position or before the first change that is set aside: that one is still to be sent. */
+const consumersIn = Effect.fnUntraced(function*(db: Sql): Effect.fn.Return<ChangeNeeds["consumers"], SinkError> {
+  const aside = (yield* hasVersion(db, handoffVersion))
+    ? sql`(SELECT min(seq) FROM ${schema}.handoff_asides WHERE consumer = name)`
+    : raw("NULL")
+  return yield* db.read(
+    sql`SELECT name, position, ${aside} AS aside FROM ${schema}.consumers ORDER BY name`,
+    (rows) =>
+      rows.map((row) => {
+        const first = readOptionalNumber(row, "aside") ?? Infinity
+        return { name: readText(row, "name"), position: Math.min(readNumber(row, "position"), first - 1) }
+      })
   )
+})
 
 /** The last complete full scan of each list; without one, its running full scan. */
 const certifiedIn = (db: Sql): Effect.Effect<ChangeNeeds["certified"], SinkError> =>

@@ -9,7 +9,7 @@ import type { ConsumerMove, ConsumerMoved } from "./ConsumerMove.ts"
 /** The boundary of a batch. It is stored before the first attempt, so that every attempt sends the same changes. */
 export interface HandoffBatch {
   readonly generation: string
-  /** The position of the consumer when the batch was chosen. */
+  /** The last change before the batch: from there to its first change, nothing is sent. */
   readonly after: number
   /** The numbers of its first and last change. Between them are only changes of its list, or changes that are not sent. */
   readonly first: number
@@ -30,9 +30,10 @@ export interface HandoffBatch {
 /**
  * Why nothing is sent. `gone`: the receiver wants no more (410). `gaveUp`: it has not accepted the batch for too long.
  * `restored`: the destination was restored, so the consumer has to say where it stands. `removed`: changes after
- * its position were removed. `refused`: the receiver refuses one change, which waits for a decision.
+ * its position were removed. `refused`: the receiver refuses one change, which waits for a decision. `full`: as many
+ * changes are set aside as are allowed.
  */
-export type HandoffReason = "gone" | "gaveUp" | "restored" | "removed" | "refused"
+export type HandoffReason = "gone" | "gaveUp" | "restored" | "removed" | "refused" | "full"
 
 /** What is stored for a consumer. */
 export interface Handoff {
@@ -52,6 +53,17 @@ export interface Handoff {
   readonly mostChanges: number | undefined
   /** The last change of the batch that was refused. */
   readonly suspectThrough: number | undefined
+}
+
+/** A change that is sent later than the ones after it. Its text stays in `changes`, which keep it. */
+export interface HandoffAside
+  extends Pick<HandoffBatch, "generation" | "list" | "selection" | "nonce" | "storedAt" | "scannedAt">
+{
+  readonly seq: number
+  /** The id of its record. Later changes of the record wait for it. */
+  readonly id: string
+  /** Whether the receiver refuses it. Otherwise it waits for an earlier change of its record, or is sent again now. */
+  readonly isRefused: boolean
 }
 
 /** A change that is not handed off, because somebody has decided so. */
@@ -75,7 +87,19 @@ export interface HandoffChange {
   readonly change: (stored: Handoff) => Handoff | undefined
   /** If the consumer cannot be moved, nothing is changed. */
   readonly move?: ConsumerMove | undefined
+  /** The position that the sender knows. If somebody has moved the consumer back from it, nothing is changed. */
+  readonly from?: number | undefined
+  /** Batches that are sent later. A sender stores their boundaries before the first attempt of each. */
+  readonly boundaries?: ReadonlyArray<HandoffBatch> | undefined
   readonly skip?: HandoffSkip | undefined
+  /** Sets changes aside, or changes whether they are refused. */
+  readonly asides?: ReadonlyArray<HandoffAside> | undefined
+  /** Removes a change from those that are set aside: it was accepted, or somebody has decided not to send it. */
+  readonly settledAside?: Pick<HandoffAside, "generation" | "seq"> | undefined
+  /** Sends all changes again that are set aside. */
+  readonly retriesAsides?: boolean | undefined
+  /** Removes the boundaries of the batches after this change: one of theirs may belong to a record that waits now. */
+  readonly forgetAfter?: number | undefined
 }
 
 export interface HandoffChanged {
@@ -84,7 +108,7 @@ export interface HandoffChanged {
    * changed.
    */
   readonly handoff: Handoff | undefined
-  /** What became of the {@link HandoffChange.move}. */
+  /** What became of the {@link HandoffChange.move}. Undefined if nothing was changed. */
   readonly moved: ConsumerMoved | undefined
 }
 
@@ -94,11 +118,13 @@ export interface HandoffStore {
   /** Takes the hand-off of an existing consumer over. Its state stays. */
   readonly takeOverHandoff: (consumer: string) => Effect.Effect<Handoff, SinkError>
   readonly changeHandoff: (change: HandoffChange) => Effect.Effect<HandoffChanged, SinkError>
-  /** Returns the stored boundary of the batch after a change: it was sent before, and is sent again in a replay. */
-  readonly handoffBatch: (
+  /** Returns the first stored boundaries of a selection that begin after a change. They are sent again in a replay. */
+  readonly handoffBatches: (
     consumer: string,
-    after: Pick<HandoffBatch, "generation" | "after">
-  ) => Effect.Effect<HandoffBatch | undefined, SinkError>
+    from: Pick<HandoffBatch, "generation" | "after" | "selection"> & { readonly count: number }
+  ) => Effect.Effect<ReadonlyArray<HandoffBatch>, SinkError>
+  /** The changes that are set aside, in the order of their numbers. */
+  readonly handoffAsides: (consumer: string) => Effect.Effect<ReadonlyArray<HandoffAside>, SinkError>
   /** In the order of their numbers. */
   readonly handoffSkips: (consumer: string) => Effect.Effect<ReadonlyArray<HandoffSkip>, SinkError>
 }

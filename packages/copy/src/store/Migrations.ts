@@ -351,11 +351,11 @@ export const migrations: ReadonlyArray<Migration> = [
     version: 11,
     sqlite: [
       // How far the hand-off to a consumer is (`HandoffStore.ts`). `epoch` increases with every sender that takes it over.
-      // The batch in flight is the one in `handoff_batches` after this change of this generation.
+      // The batch in flight is the one in `handoff_batches` that begins with this change of this generation.
       `CREATE TABLE handoffs (
         consumer TEXT PRIMARY KEY REFERENCES consumers (name) ON DELETE CASCADE, epoch INTEGER NOT NULL,
         state TEXT NOT NULL CHECK (state IN ('running', 'stopped', 'waiting')), reason TEXT,
-        batch_generation TEXT, batch_after INTEGER, attempts INTEGER NOT NULL, first_attempt_at TEXT, next_attempt_at TEXT,
+        batch_generation TEXT, batch_first INTEGER, attempts INTEGER NOT NULL, first_attempt_at TEXT, next_attempt_at TEXT,
         most_changes INTEGER, suspect_through INTEGER
       ) STRICT`,
       // The boundaries of batches, as long as their changes exist, so that a repeated batch is the same one.
@@ -363,7 +363,13 @@ export const migrations: ReadonlyArray<Migration> = [
         consumer TEXT NOT NULL REFERENCES consumers (name) ON DELETE CASCADE, generation TEXT NOT NULL,
         after_seq INTEGER NOT NULL, first_seq INTEGER NOT NULL, last_seq INTEGER NOT NULL, list TEXT NOT NULL,
         changes INTEGER NOT NULL, selection TEXT NOT NULL, nonce TEXT NOT NULL, stored_at TEXT NOT NULL, scanned_at TEXT,
-        PRIMARY KEY (consumer, generation, after_seq)
+        PRIMARY KEY (consumer, generation, first_seq)
+      ) STRICT`,
+      // The changes that are sent later than the ones after them: the receiver refuses them, or earlier ones of their record.
+      `CREATE TABLE handoff_asides (
+        consumer TEXT NOT NULL REFERENCES consumers (name) ON DELETE CASCADE, generation TEXT NOT NULL,
+        seq INTEGER NOT NULL, list TEXT NOT NULL, id TEXT NOT NULL, refused INTEGER NOT NULL, selection TEXT NOT NULL,
+        nonce TEXT NOT NULL, stored_at TEXT NOT NULL, scanned_at TEXT, PRIMARY KEY (consumer, generation, seq)
       ) STRICT`,
       // The changes that somebody decided not to hand off.
       `CREATE TABLE handoff_skips (
@@ -375,14 +381,20 @@ export const migrations: ReadonlyArray<Migration> = [
       `CREATE TABLE ${schema}.handoffs (
         consumer text COLLATE "C" PRIMARY KEY REFERENCES ${schema}.consumers (name) ON DELETE CASCADE,
         epoch bigint NOT NULL, state text NOT NULL CHECK (state IN ('running', 'stopped', 'waiting')), reason text,
-        batch_generation text, batch_after bigint, attempts bigint NOT NULL, first_attempt_at timestamptz,
+        batch_generation text, batch_first bigint, attempts bigint NOT NULL, first_attempt_at timestamptz,
         next_attempt_at timestamptz, most_changes bigint, suspect_through bigint
       )`,
       `CREATE TABLE ${schema}.handoff_batches (
         consumer text COLLATE "C" NOT NULL REFERENCES ${schema}.consumers (name) ON DELETE CASCADE,
         generation text NOT NULL, after_seq bigint NOT NULL, first_seq bigint NOT NULL, last_seq bigint NOT NULL,
         list text NOT NULL, changes bigint NOT NULL, selection text NOT NULL, nonce text NOT NULL,
-        stored_at timestamptz NOT NULL, scanned_at timestamptz, PRIMARY KEY (consumer, generation, after_seq)
+        stored_at timestamptz NOT NULL, scanned_at timestamptz, PRIMARY KEY (consumer, generation, first_seq)
+      )`,
+      `CREATE TABLE ${schema}.handoff_asides (
+        consumer text COLLATE "C" NOT NULL REFERENCES ${schema}.consumers (name) ON DELETE CASCADE,
+        generation text NOT NULL, seq bigint NOT NULL, list text NOT NULL, id text COLLATE "C" NOT NULL,
+        refused bigint NOT NULL, selection text NOT NULL, nonce text NOT NULL, stored_at timestamptz NOT NULL,
+        scanned_at timestamptz, PRIMARY KEY (consumer, generation, seq)
       )`,
       `CREATE TABLE ${schema}.handoff_skips (
         consumer text COLLATE "C" NOT NULL, generation text NOT NULL, seq bigint NOT NULL, reason text NOT NULL,

@@ -74,13 +74,14 @@ describe("the next step", () => {
 })
 
 describe("an answer", () => {
-  it("accepts with 2xx only, stops with 410, halves or waits with other 4xx, and is retried otherwise", () => {
+  it("accepts with 2xx only, stops with 410, halves or waits with 4xx for a change, and is retried otherwise", () => {
+    const ofReceiver = new Set([401, 403, 404, 405, 407, 408, 425, 429])
     for (let code = 100; code < 600; code++) {
       const expected = code >= 200 && code < 300
         ? "Accept"
         : code === 410
         ? "Halt gone"
-        : code >= 400 && code < 500 && ![408, 425, 429].includes(code)
+        : code >= 400 && code < 500 && !ofReceiver.has(code)
         ? "refused"
         : "Retry"
       const [many, one] = [verdictOf(status(code)), verdictOf(status(code), 1)]

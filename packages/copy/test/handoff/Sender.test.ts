@@ -24,6 +24,8 @@ import { Webhook } from "standardwebhooks"
 import { afterAll, beforeAll } from "vitest"
 import { moveConsumer } from "../../src/ask/Consumers.ts"
 import * as FileSink from "../../src/files/FileSink.ts"
+import { selectionOf } from "../../src/handoff/Body.ts"
+import { mostReady } from "../../src/handoff/Delivery.ts"
 import { resumeHandoff, skipRefused } from "../../src/handoff/Intervention.ts"
 import type { Attempted } from "../../src/handoff/Sender.ts"
 import { erase } from "../../src/personal/Erase.ts"
@@ -172,6 +174,26 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
       assert.lengthOf(first, 4)
     }).pipe(Effect.scoped))
 
+  it.live("begins a replay within a second while it sends", () =>
+    Effect.gen(function*() {
+      const { maintenance } = yield* withChanges(destination, 300)
+      const { received, url } = yield* receiver(() => "ok")
+      const post = yield* postTo(url)
+      const slow: typeof post = (headers, body) => Effect.delay(post(headers, body), received.length > 99 ? 0 : 10)
+      const running = yield* Effect.forkChild(sending(maintenance, slow, { limits: { changes: 2, bytes: 20_000 } }))
+      while (received.length < 40) yield* Effect.sleep("5 millis")
+      yield* moveConsumer(maintenance, { name: consumer, position: 10, when: "any" })
+      const before = received.length
+      yield* Fiber.join(running)
+      const back = received.findIndex(({ numbers }, index) => index >= before && numbers[0] === 11)
+      assert.isTrue(back >= before && back - before < 2 * mostReady, `${back} after ${before}`)
+      assert.deepStrictEqual(
+        received.slice(back).flatMap(({ numbers }) => numbers),
+        numbersTo(300).slice(10)
+      )
+      assert.deepStrictEqual(withoutRepeats(received).flatMap(({ numbers }) => numbers), numbersTo(300))
+    }).pipe(Effect.scoped))
+
   it.live("sends a change within a second of its commit, while it follows", () =>
     Effect.gen(function*() {
       const { layer, maintenance } = yield* withChanges(destination, 3)
@@ -221,10 +243,64 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
       assert.notStrictEqual(before?.id, after?.id)
       for (const { body } of received.slice(1)) assert.notInclude(body, canary)
       assert.include(erasure?.body, `"seq":3,`)
-      assert.match(erasure?.body ?? "", /"change":"update","id":"inv_0","fields":\["customerDocumentNumber"/)
+      assert.include(erasure?.body, `"changes":[{"seq":3,"change":"erased","id":"inv_0"}]`)
       assert.deepStrictEqual(
         replayed.map(({ body, id }) => [id, body]),
         [after, erasure].map((one) => [one?.id, one?.body])
+      )
+    }).pipe(Effect.scoped))
+
+  it.live("sends an erasure also if its kind is not chosen, and nothing erased a second after it, from many ready batches", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const layer = destination.layer(folder)
+      const canary = "c4n4ry-document"
+      const [count, person] = [600, 340]
+      const records = (amount: number) =>
+        Array.from(
+          { length: count },
+          (_, index) => index === person ? `${amount},"customerDocumentNumber":"${canary}"` : amount
+        )
+      yield* exporting(layer, [1])
+      yield* exporting(layer, records(2))
+      const maintenance = yield* destination.open(folder)
+      yield* subscribed(maintenance)
+      // The receiver slows down when many batches are ready, so that they would be sent seconds after they were read.
+      const slow = { from: 60, until: 0 }
+      const arrived: Array<number> = []
+      const { received, url } = yield* receiver(() => {
+        arrived.push(performance.now())
+        return "ok"
+      })
+      const post = yield* postTo(url)
+      const slowing: typeof post = (headers, body) =>
+        Effect.suspend(() => {
+          const isSlow = arrived.length > slow.from && (slow.until === 0 || performance.now() < slow.until)
+          return Effect.delay(post(headers, body), isSlow ? 100 : 0)
+        })
+      const shape = { source: "north", isThin: false, kinds: new Set(["insert"] as const) }
+      const running = yield* Effect.forkChild(
+        sending(maintenance, slowing, { shape, limits: { changes: 4, bytes: 20_000 } })
+      )
+      while (arrived.length < slow.from + 3) yield* Effect.sleep("5 millis")
+      yield* erase(maintenance, {
+        by: "test",
+        criteria: [{ kind: "id", value: Redacted.make(`inv_${person}`) }],
+        key: Redacted.make(new Uint8Array(32))
+      })
+      const erasedAt = performance.now()
+      slow.until = erasedAt + 1500
+      assert.isBelow(received.length, 100)
+      yield* Fiber.join(running)
+      yield* sending(maintenance, post, { shape })
+      const later = received.filter((_, index) => (arrived[index] ?? 0) > erasedAt + 1000)
+      assert.isTrue(later.some(({ body }) => body.includes(`"id":"inv_${person}"`)), "the record is sent later")
+      for (const { body } of later) assert.notInclude(body, canary)
+      assert.deepStrictEqual(
+        received.flatMap(({ body }) =>
+          [...body.matchAll(/\{"seq":\d+,"change":"erased","id":"inv_\d+"\}/g)].map(String)
+        ),
+        [`{"seq":${count + 1},"change":"erased","id":"inv_${person}"}`]
       )
     }).pipe(Effect.scoped))
 
@@ -384,11 +460,12 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
       yield* maintenance.removeConsumer(consumer)
       assert.deepStrictEqual(yield* maintenance.handoffs, [])
       yield* subscribed(maintenance)
-      const first = {
-        generation: received[0] === undefined ? "" : (yield* maintenance.changeRange).generation ?? "",
-        after: 0
-      }
-      assert.isUndefined(yield* maintenance.handoffBatch(consumer, first))
+      const { generation = "" } = yield* maintenance.changeRange
+      const selection = selectionOf({ source: "north", isThin: false }, Lists.all)
+      assert.deepStrictEqual(
+        yield* maintenance.handoffBatches(consumer, { generation, after: 0, selection, count: 9 }),
+        []
+      )
     }).pipe(Effect.scoped))
 
   it.live("stops if the destination was restored, and goes on once the consumer has said where it stands", () =>

@@ -50,6 +50,13 @@ const destinations: ReadonlyArray<DestinationCase> = [
 
 const at = "2026-01-01T00:00:00.123Z"
 
+/** Returns the stored boundary of the batch that begins with the same change. */
+const boundary = (store: Maintenance, { first, generation, selection }: HandoffBatch) =>
+  Effect.map(
+    store.handoffBatches(consumer, { generation, after: first - 1, selection, count: 1 }),
+    ([found]) => found?.first === first ? found : undefined
+  )
+
 describe.each(destinations)("the hand-offs of $name", ({ layer, open, run, setVersion }) => {
   const opened = Effect.gen(function*() {
     const folder = yield* temporaryFolder
@@ -149,7 +156,41 @@ describe.each(destinations)("the hand-offs of $name", ({ layer, open, run, setVe
         { generation, seq: 4, reason: "r", by: "b", at }
       ])
       // The boundary stays for a replay.
-      assert.deepStrictEqual(yield* store.handoffBatch(consumer, batch), batch)
+      assert.deepStrictEqual(yield* boundary(store, batch), batch)
+    }).pipe(Effect.scoped))
+
+  it.live("store the boundaries of several batches, and nothing if somebody has moved the consumer back", () =>
+    Effect.gen(function*() {
+      const { batch, generation, store } = yield* opened
+      yield* store.takeOverHandoff(consumer)
+      const [second, third] = [4, 6].map((first, index) => ({
+        ...batch,
+        after: first - 1,
+        first,
+        last: first + 1,
+        nonce: `m${index}`
+      }))
+      if (second === undefined || third === undefined) return assert.fail()
+      const move = (from: number, position: number) =>
+        store.changeHandoff({
+          consumer,
+          epoch: 1,
+          change: (stored) => ({ ...stored, batch: { ...batch, last: 3 }, attempts: 7 }),
+          boundaries: [second, third],
+          from,
+          move: { name: consumer, position, generation, when: "forward", now: at }
+        })
+      assert.deepInclude(yield* move(1, 3), { moved: undefined })
+      assert.deepInclude((yield* store.consumerStates)[0], { position: 0 })
+      assert.deepInclude((yield* store.handoffs)[0], { batch: undefined })
+      assert.deepStrictEqual(yield* store.handoffBatches(consumer, { ...batch, after: 0, count: 9 }), [])
+      assert.strictEqual((yield* move(0, 3)).moved?.verdict._tag, "move")
+      const stored = [{ ...batch, last: 3 }, second, third]
+      assert.deepStrictEqual(yield* store.handoffBatches(consumer, { ...batch, after: 0, count: 9 }), stored)
+      assert.deepStrictEqual(yield* store.handoffBatches(consumer, { ...batch, after: 3, count: 1 }), [second])
+      assert.deepStrictEqual(yield* store.handoffBatches(consumer, { ...batch, selection: "other", count: 9 }), [])
+      // A position beyond the last change shows that the destination was restored.
+      assert.strictEqual((yield* move(99, 1000)).moved?.verdict._tag, "begin")
     }).pipe(Effect.scoped))
 
   it.live("keep a boundary until a smaller one replaces it, its changes are removed, or its consumer is", () =>
@@ -158,11 +199,11 @@ describe.each(destinations)("the hand-offs of $name", ({ layer, open, run, setVe
       yield* store.takeOverHandoff(consumer)
       yield* change(store, 1, { batch })
       yield* change(store, 1, { batch: { ...batch, last: 10, changes: 10 } })
-      assert.deepStrictEqual(yield* store.handoffBatch(consumer, batch), batch)
+      assert.deepStrictEqual(yield* boundary(store, batch), batch)
       const smaller = { ...batch, last: 2, changes: 2, nonce: "n2" }
       assert.deepStrictEqual((yield* change(store, 1, { batch: smaller })).handoff?.batch, smaller)
-      assert.deepStrictEqual(yield* store.handoffBatch(consumer, batch), smaller)
-      assert.isUndefined(yield* store.handoffBatch(consumer, { generation: "another", after: 0 }))
+      assert.deepStrictEqual(yield* boundary(store, batch), smaller)
+      assert.isUndefined(yield* boundary(store, { ...batch, generation: "another" }))
       const settle = (position: number, next: HandoffBatch | undefined) =>
         store.changeHandoff({
           consumer,
@@ -177,11 +218,11 @@ describe.each(destinations)("the hand-offs of $name", ({ layer, open, run, setVe
       yield* Effect.delay(prune(store, { keepChanges: Duration.zero, isDryRun: false }), "2 millis")
       assert.deepInclude(yield* store.changeRange, { pruned: 2 })
       yield* settle(8, undefined)
-      assert.isUndefined(yield* store.handoffBatch(consumer, batch))
-      assert.deepStrictEqual(yield* store.handoffBatch(consumer, following), following)
+      assert.isUndefined(yield* boundary(store, batch))
+      assert.deepStrictEqual(yield* boundary(store, following), following)
       yield* store.removeConsumer(consumer)
       assert.deepStrictEqual(yield* store.handoffs, [])
-      assert.isUndefined(yield* store.handoffBatch(consumer, following))
+      assert.isUndefined(yield* boundary(store, following))
     }).pipe(Effect.scoped))
 
   it.live("need the tables of this version", () =>

@@ -20,7 +20,7 @@ export const handoffOutput = jsonOutput({
     changes: Schema.Array(Schema.Struct({
       seq: integer,
       at: optional(text),
-      change: Schema.Literals(["insert", "update", "missing", "returned"]),
+      change: Schema.Literals(["insert", "update", "missing", "returned", "erased"]),
       id: text,
       fields: optional(texts),
       before: optional(Schema.Unknown),

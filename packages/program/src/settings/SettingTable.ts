@@ -99,7 +99,7 @@ const handoffRows = {
   ]),
   lists: row(Type.lists, {}, ["the lists whose changes are sent; default: all of the source"]),
   kinds: row(Type.changeKinds, {}, [
-    "the kinds of changes that are sent: `insert`, `update`, `missing` and `returned`; default: all"
+    "the kinds of changes that are sent: `insert`, `update`, `missing` and `returned`; default: all. Erasures are always sent"
   ]),
   thin: row(Type.switched, {}, ["`true` sends only the number, kind and id of each change; default: false"]),
   max_changes: row(Type.wholeNumber(1, 1000), {}, ["the most changes of a batch; default: 100"]),

@@ -125,11 +125,20 @@ const cachedKeys = (read: SourceHandoff["keys"]): SourceHandoff["keys"] => {
 
 /** Returns what a sender needs. Its connections close with the scope. */
 export const senderOf = (
-  { consumer, limits, lists, policy, shape, target }: SourceHandoff,
+  { consumer, limits, lists, order, policy, shape, target }: SourceHandoff,
   /** `keys`: those of the hand-off, without their errors. Nothing is sent while they cannot be read. */
   given: Pick<SenderOptions, "maintenance" | "isFollowing" | "keys" | "untilWoken" | "onAttempt">
 ): Effect.Effect<SenderOptions, never, Scope.Scope> =>
-  Effect.map(makePost(Redacted.value(target)), (post) => ({ consumer, lists, shape, limits, policy, post, ...given }))
+  Effect.map(makePost(Redacted.value(target)), (post) => ({
+    consumer,
+    lists,
+    shape,
+    limits,
+    order,
+    policy,
+    post,
+    ...given
+  }))
 
 /** Creates the consumer of a hand-off, unless there is one. */
 export const createConsumer = Effect.fnUntraced(function*(

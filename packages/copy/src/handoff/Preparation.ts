@@ -1,0 +1,200 @@
+/**
+ * Reads changes, and divides them into batches that are ready to be sent. A batch whose boundary is stored may have been
+ * sent before, so it stays the same one. Only a batch that was refused is divided again.
+ */
+import { type Lists, Monotonic } from "@payments/core"
+import { DateTime, Effect } from "effect"
+import { randomBytes } from "node:crypto"
+import type { ChangeRange } from "../port/Generations.ts"
+import type { SinkError } from "../port/Sink.ts"
+import type { Handoff, HandoffAside, HandoffBatch } from "../store/HandoffStore.ts"
+import type { ChangeRow, Maintenance } from "../store/Store.ts"
+import type { Asides } from "./Asides.ts"
+import { type BatchLimits, type BatchStart, bodyOf, chooseBatch, isSent, messageId, type Shape } from "./Body.ts"
+
+/** Where the changes are, and which of them are sent. */
+export interface ChangeSource {
+  readonly maintenance: Maintenance
+  readonly consumer: string
+  readonly lists: ReadonlyArray<Lists.AnyList>
+  readonly shape: Shape
+  readonly limits: BatchLimits
+  readonly selection: string
+  readonly scannedAt: ScannedAt
+  readonly asides: Asides
+}
+
+/** A batch with the text to send. */
+export interface ReadyBatch {
+  readonly batch: HandoffBatch
+  /** Undefined if none of its changes is sent any more, because the settings have changed. */
+  readonly message: { readonly id: string; readonly body: Uint8Array } | undefined
+  /** The id of its first record. */
+  readonly firstId: string
+  /** When its changes were read, in monotonic milliseconds. An erasure that was stored later is not in the text. */
+  readonly readAt: number
+}
+
+export interface Prepared {
+  readonly ready: ReadonlyArray<ReadyBatch>
+  /** Every change up to this number is in one of the batches, is set aside, or is not sent. */
+  readonly through: number
+  /** Changes up to there that have to be set aside, because an earlier one of their record is. */
+  readonly held: ReadonlyArray<HandoffAside>
+  /** Whether the next change can be neither sent nor set aside. */
+  readonly isFull: boolean
+  /** Whether a boundary of a batch after these may be stored. */
+  readonly isRepeated: boolean
+}
+
+/** The most changes that are read at a time. */
+const readAtOnce = 1000
+
+/** How many more changes are read than the batches before had. */
+const readMore = 8
+
+interface Wanted
+  extends Pick<ChangeRange, "last">, Pick<HandoffBatch, "generation" | "after">, Pick<Prepared, "isRepeated">
+{
+  readonly mostChanges: Handoff["mostChanges"]
+  /** The most batches to prepare, and the changes of the batch before. */
+  readonly count: number
+  readonly previous: number | undefined
+}
+
+/** Prepares the next batches after a number. */
+export const prepare = Effect.fnUntraced(function*(
+  source: ChangeSource,
+  { after, count, generation, isRepeated, last, mostChanges, previous }: Wanted
+): Effect.fn.Return<Prepared, SinkError> {
+  if (after >= last) return { ready: [], through: after, held: [], isFull: false, isRepeated }
+  const { consumer, limits, lists, maintenance, selection, shape } = source
+  const changes = Math.min(limits.changes, mostChanges ?? limits.changes)
+  // Batches are often limited by their size, and then more changes would be read in vain.
+  const most = shape.kinds === undefined ? Math.min(readAtOnce, count * (previous ?? changes) + readMore) : readAtOnce
+  const readAt = yield* Monotonic.millis
+  const found = yield* maintenance.changes(after, most, lists)
+  const stored = isRepeated
+    ? yield* maintenance.handoffBatches(consumer, { generation, after, selection, count })
+    : []
+  const { held, isFull, rows, sent } = source.asides.divide(
+    found,
+    found.filter((row) => isSent(shape, row)),
+    generation
+  )
+  const isWhole = found.length < most && !isFull
+  const ready: Array<ReadyBatch> = []
+  let [index, through] = [0, after]
+  while (index < sent.length && ready.length < count) {
+    const first = sent[index]
+    if (first === undefined) break
+    const known = stored.find((one) => one.first === first.seq)
+    const isKnown = known !== undefined && known.last <= last && known.changes <= (mostChanges ?? known.changes) &&
+      // Changes that have to be set aside are only seen among those that were read.
+      (source.asides.isEmpty || isWhole || known.last <= (rows.at(-1)?.seq ?? 0))
+    // A batch ends before the next stored one, which may have been sent.
+    const end = stored.find((one) => one.first > first.seq)?.first ?? Infinity
+    const next = sent.slice(index, index + changes + 1).filter(({ seq }) => seq < end)
+    const batch = isKnown
+      ? { ...known, after: through }
+      : chooseBatch(shape, next, yield* startOf(source, first, { generation, after: through }), { ...limits, changes })
+    if (batch === undefined) break
+    const isRead = batch.last < (rows.at(-1)?.seq ?? 0) || isWhole
+    // More of its changes may follow.
+    if (!isRead && ready.length > 0) break
+    const ownEnd = sent.findIndex(({ seq }) => seq > batch.last)
+    const own = sent.slice(index, ownEnd < 0 ? sent.length : ownEnd)
+    const one = isRead || !isKnown ? readyOf(source, batch, { rows: own, readAt }) : yield* read(source, batch)
+    ready.push(one)
+    index += own.length
+    through = batch.last
+  }
+  const rest = { ready, isRepeated: stored.length > 0 }
+  if (index < sent.length) {
+    return { ...rest, through, isFull: false, held: yield* heldOf(source, held, { generation, through }) }
+  }
+  // All changes up to `last` had been committed before the rows were read.
+  through = Math.max(through, rows.at(-1)?.seq ?? 0, isWhole ? last : 0)
+  return { ...rest, through, isFull, held: yield* heldOf(source, held, { generation, through }) }
+})
+
+/** The changes up to a number that have to be set aside. */
+const heldOf = Effect.fnUntraced(function*(
+  source: ChangeSource,
+  held: ReadonlyArray<ChangeRow>,
+  { generation, through }: Pick<Prepared, "through"> & Pick<HandoffBatch, "generation">
+): Effect.fn.Return<ReadonlyArray<HandoffAside>, SinkError> {
+  const asides = yield* Effect.forEach(held.filter(({ seq }) => seq <= through), (row) =>
+    Effect.map(
+      startOf(source, row, { generation, after: row.seq - 1 }),
+      ({ nonce, scannedAt, selection, storedAt }): HandoffAside => ({
+        generation,
+        seq: row.seq,
+        list: row.list,
+        id: row.id,
+        isRefused: false,
+        nonce,
+        scannedAt,
+        selection,
+        storedAt
+      })
+    ))
+  source.asides.count(asides)
+  return asides
+})
+
+const startOf = Effect.fnUntraced(function*(
+  { scannedAt, selection }: ChangeSource,
+  { list }: ChangeRow,
+  start: Pick<BatchStart, "generation" | "after">
+): Effect.fn.Return<BatchStart, SinkError> {
+  const storedAt = DateTime.formatIso(yield* DateTime.now)
+  const nonce = yield* Effect.sync(() => randomBytes(16).toString("hex"))
+  return { ...start, selection, nonce, storedAt, scannedAt: yield* scannedAt(list) }
+})
+
+const readyOf = (
+  { shape }: ChangeSource,
+  batch: HandoffBatch,
+  { readAt, rows }: { readonly rows: ReadonlyArray<ChangeRow>; readonly readAt: number }
+): ReadyBatch => {
+  const firstId = rows[0]?.id ?? ""
+  if (rows.length === 0) return { batch, firstId, message: undefined, readAt }
+  const body = bodyOf(shape, batch, rows)
+  return { batch, firstId, message: { id: messageId(batch, body), body }, readAt }
+}
+
+/** Reads the changes of a stored batch, without those that were set aside. */
+export const read = Effect.fnUntraced(function*(
+  source: ChangeSource,
+  batch: HandoffBatch
+): Effect.fn.Return<ReadyBatch, SinkError> {
+  const lists = source.lists.filter(({ label }) => label === batch.list)
+  const rows: Array<ChangeRow> = []
+  const readAt = yield* Monotonic.millis
+  for (let after = batch.first - 1; after < batch.last;) {
+    const some = yield* source.maintenance.changes(after, Math.min(batch.last - after, readAtOnce), lists)
+    rows.push(...some.filter((row) => isSent(source.shape, row) && !source.asides.isBlocked(row)))
+    after = some.at(-1)?.seq ?? batch.last
+  }
+  return readyOf(source, batch, { rows, readAt })
+})
+
+/** Returns when the last complete scan of a list had begun, by the list's name. */
+export type ScannedAt = (label: string) => Effect.Effect<string | undefined, SinkError>
+
+/** Reads it once a second at most: it takes as long as all other questions for a batch. */
+export const makeScannedAt = (
+  { lists, maintenance }: Pick<ChangeSource, "lists" | "maintenance">
+): ScannedAt => {
+  const known = new Map<string, { readonly readAt: number; readonly scannedAt: string | undefined }>()
+  return Effect.fnUntraced(function*(label) {
+    const readAt = yield* Monotonic.millis
+    const last = known.get(label)
+    if (last !== undefined && readAt - last.readAt < 1000) return last.scannedAt
+    const list = lists.find((one) => one.label === label)
+    const scannedAt = list === undefined ? undefined : (yield* maintenance.state(list)).completeScan?.startedAt
+    known.set(label, { readAt, scannedAt })
+    return scannedAt
+  })
+}
