@@ -233,3 +233,27 @@ describe("a worker with a consumer that has a URL", () => {
       assert.deepStrictEqual(epochOf(), [2])
     }).pipe(Effect.scoped))
 })
+
+describe("two workers that start together", () => {
+  it.live("hand each change off in order, although each may have the lock of some lists, and do not fight", () =>
+    Effect.gen(function*() {
+      const { advance, args, env, file, received } = yield* handedOff({ more: "max_changes = 3\ntimeout = \"1s\"\n" })
+      const start = startWorker(args, env)
+      const [first, second] = yield* Effect.all([start, start], { concurrency: 2 })
+      yield* first.untilUpToDate
+      const epochOf = () => rowsOf(file, "SELECT epoch FROM handoffs").map(({ epoch }) => Number(epoch))
+      for (let round = 0; round < 4; round++) {
+        yield* change(first, file, advance)
+        yield* Effect.sleep("1 second")
+      }
+      yield* untilEqual(first, file, received)
+      const [epoch = 0] = epochOf()
+      assert.isAtMost(epoch, 3)
+      // Nothing is to be sent, so neither takes the hand-off over.
+      yield* Effect.sleep("16 seconds")
+      assert.deepStrictEqual(epochOf(), [epoch])
+      yield* change(second, file, advance)
+      yield* untilEqual(second, file, received)
+      assert.isAtMost(epochOf()[0] ?? 0, epoch + 1)
+    }).pipe(Effect.scoped))
+})
