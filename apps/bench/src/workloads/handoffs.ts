@@ -56,7 +56,10 @@ export const followAll = (options: HandOffOptions): Promise<void> => {
   Effect.runFork(
     Effect.gen(function*() {
       const maintenance = yield* opened(options)
-      const senders = yield* Effect.forEach(options.consumers, (consumer) => sender(maintenance, options, consumer, true))
+      const senders = yield* Effect.forEach(
+        options.consumers,
+        (consumer) => sender(maintenance, options, consumer, true)
+      )
       resolve()
       yield* Effect.forEach(senders, (one) => handOff({ ...one, shape: { source: "bench", isThin: false } }), {
         concurrency: "unbounded",

@@ -1,7 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import { diceOf, seed } from "@payments/testkit/Seed"
 import { Schema } from "effect"
-import { type BatchLimits, bodyOf, chooseBatch, isErasure, isSent, messageId, type Shape } from "../../src/handoff/Body.ts"
+import {
+  type BatchLimits,
+  bodyOf,
+  chooseBatch,
+  isErasure,
+  isSent,
+  messageId,
+  type Shape
+} from "../../src/handoff/Body.ts"
 import type { ChangeRow } from "../../src/store/Store.ts"
 
 const full: Shape = { source: "north", isThin: false }
