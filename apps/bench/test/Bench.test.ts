@@ -3,6 +3,7 @@ import { median, meetsTarget, percentile95, render } from "../src/harness/Report
 import { measureCli } from "../src/measures/cli.ts"
 import { measureCore } from "../src/measures/core.ts"
 import { measureExport } from "../src/measures/export.ts"
+import { measureHandoff } from "../src/measures/handoff.ts"
 import { measureHistory } from "../src/measures/history.ts"
 import { measureReconcile } from "../src/measures/reconcile.ts"
 import { measureSandbox } from "../src/measures/sandbox.ts"
@@ -38,6 +39,12 @@ describe("the benchmark", { timeout }, () => {
   it("queries a copy as it was before later changes, with the answers of that time", async () => {
     const figures = await measureHistory({ records: 500, rounds: 1 }, () => {})
     assert.isTrue(figures.every(({ value }) => Number.isFinite(value) && value > 0), render(figures))
+  })
+
+  it("hands changes to receivers that apply, answer at once and hang", async () => {
+    const figures = await measureHandoff({ records: 500, rounds: 1, seconds: 1, consumers: 10 }, () => {})
+    assert.isTrue(figures.every(({ value }) => Number.isFinite(value)), render(figures))
+    assert.isTrue(figures.filter(({ unit }) => unit !== "MiB").every(({ value }) => value > 0), render(figures))
   })
 
   it("runs a worker over many sources", async () => {

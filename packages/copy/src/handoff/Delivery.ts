@@ -17,7 +17,7 @@ export const mostReady = 96
 const readyBytes = 2_000_000
 
 /** The batches that are read during a request. The answer waits meanwhile. */
-const readAtOnce = 2
+const readAtOnce = 4
 
 /** How long a delivery takes at most while changes are set aside. */
 const longestMs = 1000
@@ -213,8 +213,7 @@ const storePending = Effect.fnUntraced(function*(
   if (range === undefined) return
   delivery.position = position
   delivery.range = range
-  // The batch in flight may have been accepted meanwhile.
-  if (delivery.accepted === accepted) delivery.accepted = undefined
+  delivery.accepted = undefined
   delivery.ready.push(...ready)
   delivery.pending = { ...delivery.pending, ready: [], held: [] }
 })

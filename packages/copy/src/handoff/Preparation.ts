@@ -4,7 +4,7 @@
  */
 import { type Lists, Monotonic } from "@payments/core"
 import { DateTime, Effect } from "effect"
-import { randomBytes } from "node:crypto"
+import { randomUUID } from "node:crypto"
 import type { ChangeRange } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { Handoff, HandoffAside, HandoffBatch } from "../store/HandoffStore.ts"
@@ -149,7 +149,8 @@ const startOf = Effect.fnUntraced(function*(
   start: Pick<BatchStart, "generation" | "after">
 ): Effect.fn.Return<BatchStart, SinkError> {
   const storedAt = DateTime.formatIso(yield* DateTime.now)
-  const nonce = yield* Effect.sync(() => randomBytes(16).toString("hex"))
+  // Node draws the bytes of many of them at once.
+  const nonce = yield* Effect.sync(() => randomUUID().replaceAll("-", ""))
   return { ...start, selection, nonce, storedAt, scannedAt: yield* scannedAt(list) }
 })
 
