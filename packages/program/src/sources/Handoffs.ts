@@ -12,7 +12,7 @@ import {
 } from "@payments/copy/handoff"
 import { type Checked, Lists, Monotonic, PaymentsConfigError } from "@payments/core"
 import { Array, Duration, Effect, type FileSystem, Redacted, Result, type Scope } from "effect"
-import { allSettings } from "../settings/SettingTable.ts"
+import { handoffSettings } from "../settings/FileTable.ts"
 import type { FileSource } from "./FileSource.ts"
 import { proxyOf } from "./HandoffProblems.ts"
 import type { SourceHandoff } from "./Source.ts"
@@ -63,7 +63,7 @@ export const handoffsOf = (
 
 const durationIn = (settings: HandoffSettings, name: "timeout" | "give_up_after"): Duration.Duration | undefined => {
   const text = settings[name]
-  return text === undefined ? undefined : allSettings.handoff[name].type.parse(text)
+  return text === undefined ? undefined : handoffSettings[name].type.parse(text)
 }
 
 const targetOf = (settings: HandoffSettings): Target => ({
