@@ -98,7 +98,7 @@ whole setting of \`[defaults]\`; one way to get a key, or one schedule, replaces
 | --- | --- |
 ${rowsOf(SourceSettings.ast).join("\n")}
 
-\`[sources.NAME.handoff.CONSUMER]\` hands the changes of a source off to a consumer. It needs \`url\` and one way to get its
+\`[sources.NAME.handoff.CONSUMER]\` [hands the changes](handoff.md) of a source off to a consumer. It needs \`url\` and one way to get its
 keys.
 
 | setting of a hand-off | meaning |

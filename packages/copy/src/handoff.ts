@@ -15,4 +15,4 @@ export {
   type SigningKey,
   type VerifyingKey
 } from "./handoff/Signature.ts"
-export type { Handoff, HandoffBatch, HandoffReason, HandoffSkip } from "./store/HandoffStore.ts"
+export type { Handoff, HandoffAside, HandoffBatch, HandoffReason, HandoffSkip } from "./store/HandoffStore.ts"

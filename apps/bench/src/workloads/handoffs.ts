@@ -1,6 +1,6 @@
 /** Senders of changes, as the worker runs them. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
-import { Destination, moveConsumer } from "@payments/copy"
+import { Destination, type Maintenance, moveConsumer } from "@payments/copy"
 import { handOff, makePost, parseSigningKey } from "@payments/copy/handoff"
 import { Lists } from "@payments/core"
 import { Duration, Effect, Redacted, Result } from "effect"
@@ -22,14 +22,14 @@ const opened = ({ to }: Pick<HandOffOptions, "to">) =>
     return yield* Destination.maintenance(destination)
   })
 
-const sender = Effect.fnUntraced(function*(options: HandOffOptions, consumer: string, isFollowing: boolean) {
-  const maintenance = yield* opened(options)
+const sender = Effect.fnUntraced(function*(
+  maintenance: Maintenance,
+  { url }: Pick<HandOffOptions, "url">,
+  consumer: string,
+  isFollowing: boolean
+) {
   yield* moveConsumer(maintenance, { name: consumer, position: 0, when: "create" })
-  const post = yield* makePost({
-    url: new URL(`/${consumer}`, options.url),
-    timeout: Duration.minutes(5),
-    allowPrivate: false
-  })
+  const post = yield* makePost({ url: new URL(`/${consumer}`, url), timeout: Duration.minutes(5), allowPrivate: false })
   const key = Result.getOrThrow(parseSigningKey(Redacted.make(`whsec_${secret.toString("base64")}`)))
   return { maintenance, consumer, lists: Lists.all, isFollowing, keys: Effect.succeed([key] as const), post }
 })
@@ -41,7 +41,7 @@ export const handOffAll = (options: HandOffOptions): Promise<WorkloadResult> =>
       const [consumer = ""] = options.consumers
       let records = 0
       yield* handOff({
-        ...yield* sender(options, consumer, false),
+        ...yield* sender(yield* opened(options), options, consumer, false),
         shape: { source: "bench", isThin: false },
         onAttempt: ({ batch, verdict }) =>
           Effect.sync(() => verdict._tag === "Accept" ? records += batch.changes : undefined)
@@ -50,12 +50,16 @@ export const handOffAll = (options: HandOffOptions): Promise<WorkloadResult> =>
     }).pipe(Effect.scoped, Effect.provide(NodeServices.layer))
   )
 
-/** Starts a sender for each consumer, which sends until the process ends. */
+/** Starts a sender for each consumer, which sends until the process ends. They share a connection, as in the worker. */
 export const followAll = (options: HandOffOptions): Promise<void> => {
   const { promise, resolve } = Promise.withResolvers<void>()
   Effect.runFork(
     Effect.gen(function*() {
-      const senders = yield* Effect.forEach(options.consumers, (consumer) => sender(options, consumer, true))
+      const maintenance = yield* opened(options)
+      const senders = yield* Effect.forEach(
+        options.consumers,
+        (consumer) => sender(maintenance, options, consumer, true)
+      )
       resolve()
       yield* Effect.forEach(senders, (one) => handOff({ ...one, shape: { source: "bench", isThin: false } }), {
         concurrency: "unbounded",

@@ -70,6 +70,7 @@ const handoff = Schema.Struct({
   position: nullable(integer),
   lagChanges: nullable(integer),
   lagSeconds: nullable(Schema.Finite),
+  setAside: nullable(integer),
   attempts: integer,
   nextAttemptAt: nullable(text),
   answer: nullable(text),

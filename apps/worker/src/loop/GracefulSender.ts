@@ -3,7 +3,7 @@
  * awaited for some seconds and stored. What is not stored in time is sent again, with the same id.
  */
 import type { SenderOptions } from "@payments/copy/handoff"
-import { Duration, Effect, Fiber, Latch } from "effect"
+import { Cause, Duration, Effect, Exit, Fiber, Latch } from "effect"
 
 /** How long a stop waits for the request in flight. Service managers kill after 10 s or more. */
 const stopTime = Duration.seconds(3)
@@ -17,9 +17,13 @@ export const sendGracefully = <A, E>(
     Effect.gen(function*() {
       const { guarded, stop } = guard(options)
       const fiber = yield* Effect.forkDetach(restore(send(guarded)))
-      return yield* restore(Fiber.join(fiber)).pipe(
+      const exit = yield* restore(Fiber.await(fiber)).pipe(
         Effect.onInterrupt(() => Effect.andThen(Effect.timeoutOption(stop, stopTime), Fiber.interrupt(fiber)))
       )
+      // Nobody else interrupts it. An interruption would end the runs of the lists too.
+      return yield* Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)
+        ? Effect.die(new Error("the sender was interrupted"))
+        : exit
     })
   )
 
@@ -27,20 +31,22 @@ export const sendGracefully = <A, E>(
 const guard = (options: SenderOptions) => {
   const { maintenance, post, untilWoken } = options
   const isSettled = Latch.makeUnsafe(true)
-  let isStopping = false
+  let [isStopping, isInFlight] = [false, false]
   const settle = Effect.sync(() => void isSettled.openUnsafe())
   const guarded: SenderOptions = {
     ...options,
     maintenance: {
       ...maintenance,
-      // What follows an answer is stored by the next change.
-      changeHandoff: (change) => Effect.ensuring(maintenance.changeHandoff(change), settle)
+      // What follows an answer is stored by the next change, or by the interruption.
+      changeHandoff: (change) =>
+        Effect.ensuring(maintenance.changeHandoff(change), Effect.suspend(() => isInFlight ? Effect.void : settle))
     },
     post: (headers, body) =>
       Effect.suspend(() => {
         if (isStopping) return Effect.andThen(settle, Effect.never)
         isSettled.closeUnsafe()
-        return post(headers, body)
+        isInFlight = true
+        return Effect.ensuring(post(headers, body), Effect.sync(() => void (isInFlight = false)))
       }),
     ...untilWoken === undefined ? {} : { untilWoken: Effect.andThen(settle, untilWoken) }
   }

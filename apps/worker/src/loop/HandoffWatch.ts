@@ -3,7 +3,7 @@
  * something new, notes their states for the status page and the metrics, and logs when one stops or goes on.
  */
 import type { ConsumerState, Maintenance, SinkError } from "@payments/copy"
-import type { Handoff } from "@payments/copy/handoff"
+import type { Handoff, HandoffAside } from "@payments/copy/handoff"
 import { Lists, Monotonic } from "@payments/core"
 import type { Source } from "@payments/program/sources"
 import { DateTime, Duration, Effect, Latch } from "effect"
@@ -69,8 +69,13 @@ const makeRead = ({ source, status, wakes }: WatchOptions, maintenance: Maintena
   return Effect.gen(function*() {
     const [positions, stored] = [yield* maintenance.consumerStates, yield* maintenance.handoffs]
     const positionOf = (consumer: string) => positions.find(({ name }) => name === consumer)
+    const asides = new Map<string, ReadonlyArray<HandoffAside>>()
+    for (const { consumer, order } of source.handoffs ?? []) {
+      if (order === "per-record") asides.set(consumer, yield* maintenance.handoffAsides(consumer))
+    }
     for (const [consumer, { send }] of wakes) {
-      const key = JSON.stringify([positionOf(consumer), stored.find((one) => one.consumer === consumer)])
+      const handoff = stored.find((one) => one.consumer === consumer)
+      const key = JSON.stringify([positionOf(consumer), handoff, asides.get(consumer)])
       if (keys.get(consumer) !== key) send()
       keys.set(consumer, key)
     }
@@ -82,7 +87,8 @@ const makeRead = ({ source, status, wakes }: WatchOptions, maintenance: Maintena
       const at = position === undefined ? undefined : yield* oldestAt(position)
       const now = DateTime.toEpochMillis(yield* DateTime.now)
       const lagSeconds = at === undefined ? 0 : Math.max(0, (now - Date.parse(at)) / 1000)
-      found.set(consumer, (before) => stateAfter(before, { handoff, position, lagSeconds }))
+      const setAside = asides.get(consumer)?.length ?? null
+      found.set(consumer, (before) => stateAfter(before, { handoff, position, lagSeconds, setAside }))
     }
     const changes: Array<readonly [before: HandoffState, after: HandoffState]> = []
     yield* status.update(source.name, (state) => ({
@@ -103,10 +109,11 @@ const makeRead = ({ source, status, wakes }: WatchOptions, maintenance: Maintena
 /** The state of a hand-off after its destination was read. */
 export const stateAfter = (
   before: HandoffState,
-  { handoff, lagSeconds, position }: {
+  { handoff, lagSeconds, position, setAside }: {
     readonly handoff: Handoff | undefined
     readonly position: ConsumerState | undefined
     readonly lagSeconds: number
+    readonly setAside: number | null
   }
 ): HandoffState => ({
   ...before,
@@ -116,6 +123,7 @@ export const stateAfter = (
   position: position?.position ?? null,
   lagChanges: position?.lag ?? null,
   lagSeconds: position === undefined ? null : lagSeconds,
+  setAside,
   attempts: handoff?.batch === undefined ? 0 : handoff.attempts,
   nextAttemptAt: handoff?.nextAttemptAt ?? null
 })
@@ -137,7 +145,14 @@ const makeOldestAt = ({ lists }: Source, maintenance: Maintenance) => {
 }
 
 const logTransition = (before: HandoffState, after: HandoffState): Effect.Effect<void> => {
-  const { answer, consumer, reason, seq, state } = after
+  const { answer, consumer, reason, seq, setAside, state } = after
+  if ((setAside ?? 0) > 0 && (before.setAside ?? 0) === 0) {
+    return Effect.annotateLogs(Effect.logError("hand-off sets changes aside, which wait for a decision"), {
+      consumer,
+      setAside,
+      next: "payments handoff list"
+    })
+  }
   if (before.state === state && before.seq === seq && before.reason === reason) return Effect.void
   if (isHalted(after)) {
     const message = state === "waiting" ? "hand-off waits for a decision" : "hand-off stopped"

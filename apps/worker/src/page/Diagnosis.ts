@@ -86,10 +86,11 @@ const haltWords: { readonly [reason in HandoffReason]: string } = {
   gaveUp: "the receiver has not accepted a batch for too long",
   restored: "the destination was restored, so the consumer has to say where it stands",
   removed: "changes after its position were removed",
-  refused: "the receiver refuses a change"
+  refused: "the receiver refuses a change",
+  full: "as many changes are set aside as are allowed"
 }
 
-export const handoffVerdict = ({ attempts, problem, state }: HandoffState): Verdict => {
+export const handoffVerdict = ({ attempts, problem, setAside, state }: HandoffState): Verdict => {
   switch (state) {
     case "stopped":
       return { tone: "bad", word: "Stopped" }
@@ -100,15 +101,17 @@ export const handoffVerdict = ({ attempts, problem, state }: HandoffState): Verd
     case "inactive":
       return problem === null ? { tone: "idle", word: "Not started" } : { tone: "warn", word: "Waiting" }
     case "running":
+      if ((setAside ?? 0) > 0) return { tone: "bad", word: "Needs a decision" }
       return problem === null && attempts < 2 ? { tone: "good", word: "Sending" } : { tone: "warn", word: "Waiting" }
   }
 }
 
 const handoffFindings = (handoff: HandoffState, at: string): ReadonlyArray<Finding> => {
-  const { answer, consumer, problem, reason, seq, state } = handoff
+  const { answer, consumer, problem, reason, seq, setAside, state } = handoff
   const name = html`The hand-off to <bdi>${consumer}</bdi>`
   if (isHalted(handoff)) {
-    const what = state === "waiting" ? `waits for a decision about change ${grouped(seq ?? 0)}` : "is stopped"
+    const about = seq === null ? "" : ` about change ${grouped(seq)}`
+    const what = state === "waiting" ? `waits for a decision${about}` : "is stopped"
     const why = reason === null ? "" : `: ${haltWords[reason]}`
     const last = answer === null ? "" : ` The last answer was ${answer}.`
     return [{
@@ -120,6 +123,14 @@ const handoffFindings = (handoff: HandoffState, at: string): ReadonlyArray<Findi
     return [{
       tone: "warn",
       sentence: html`The settings no longer name the consumer <bdi>${consumer}</bdi>, and changes are kept for it.`
+    }]
+  }
+  if (setAside !== null && setAside > 0) {
+    return [{
+      tone: "bad",
+      sentence: html`${name} has set ${
+        counted(setAside, "change")
+      } aside, until a person decides: <code>payments handoff list</code>`
     }]
   }
   return problem === null
@@ -290,7 +301,7 @@ const phrases = ({ cluster, sources }: Snapshot) => {
   const phrase = (n: number, words: (n: number) => string) => n === 0 ? [] : [words(n)]
   const are = (n: number) => n === 1 ? "is" : "are"
   const is = (word: string) => (list: ListSnapshot) => freshness(list).word === word
-  const halted = sources.flatMap(({ handoffs }) => handoffs).filter(isHalted).length
+  const halted = sources.flatMap(({ handoffs }) => handoffs).filter((one) => handoffVerdict(one).tone === "bad").length
   const quarantined = lists.reduce((sum, list) => sum + list.quarantined, 0)
   return {
     bad: [

@@ -269,6 +269,7 @@ export const inactive = (consumer: string, origin: string | null): HandoffState 
   position: null,
   lagChanges: null,
   lagSeconds: null,
+  setAside: null,
   attempts: 0,
   nextAttemptAt: null,
   answer: null,

@@ -76,6 +76,8 @@ export interface HandoffState {
   readonly lagChanges: number | null
   /** The age of the oldest change that was not accepted; 0 without one. */
   readonly lagSeconds: number | null
+  /** With `order = "per-record"`, how many changes wait for a decision, or for one of their record. Else null. */
+  readonly setAside: number | null
   /** How often the batch in flight was sent. */
   readonly attempts: number
   readonly nextAttemptAt: string | null

@@ -1,7 +1,9 @@
 /** Three runners over a real PostgreSQL server hand the changes of one source off: one is killed, one is frozen. */
 import { assert, describe, it } from "@effect/vitest"
+import { freePort } from "@payments/testkit/FreePort"
 import { type PostgresServer, startServer, user } from "@payments/testkit/postgres/PostgresServer"
 import { query } from "@payments/testkit/postgres/PostgresTest"
+import { makeTcpGate } from "@payments/testkit/TcpGate"
 import { Effect } from "effect"
 import { afterAll, beforeAll } from "vitest"
 import { startWorker } from "../loop/RunningWorker.ts"
@@ -89,4 +91,38 @@ describe("three runners whose source has a consumer", () => {
       }).pipe(Effect.scoped),
     120_000
   )
+})
+
+describe("a worker whose PostgreSQL server cannot be reached for a while", () => {
+  it.live("loses and reorders nothing of what it hands off", () =>
+    Effect.gen(function*() {
+      const gate = yield* Effect.flatMap(Effect.promise(freePort), makeTcpGate)
+      yield* gate.open(server.port)
+      const { advance, args, env, received } = yield* handedOff({
+        to: `postgres://${user}@127.0.0.1:${gate.port}/postgres?schema=outage`,
+        more: "max_changes = 5\n",
+        delayMs: () => 20
+      })
+      const worker = yield* startWorker(args, env)
+      yield* worker.untilUpToDate
+      const outage = Effect.map(
+        rows("SELECT seq FROM outage.changes ORDER BY seq"),
+        (found) => found.map(({ seq }) => Number(seq))
+      )
+      for (let round = 0; round < 3; round++) {
+        const before = received.length
+        yield* advance
+        yield* worker.until(Effect.sync(() => received.length), (now) => now >= before + 3)
+        yield* gate.refuse
+        yield* Effect.sleep("1500 millis")
+        yield* gate.open(server.port)
+      }
+      const states = Effect.all([Effect.sync(() => numbersOf(received)), outage])
+      yield* worker.until(
+        states,
+        ([arrived, all]) => arrived.length > 0 && JSON.stringify(arrived) === JSON.stringify(all)
+      )
+      // The log names no path of the receiver.
+      assert.notInclude(worker.out(), "hook")
+    }).pipe(Effect.scoped))
 })

@@ -38,21 +38,24 @@ const maintaining = <A, E>(
 ) => Effect.scoped(Effect.flatMap(Destination.maintenance({ _tag: "Sqlite", file }), use))
 
 describe("a worker with a consumer that has a URL", () => {
-  it.live("creates the consumer, and hands each change off, in order and signed", () =>
-    Effect.gen(function*() {
-      const { advance, args, env, file, keys, received } = yield* handedOff()
-      const worker = yield* startWorker(args, env)
-      yield* worker.untilUpToDate
-      for (let round = 0; round < 3; round++) yield* change(worker, file, advance)
-      yield* untilEqual(worker, file, received)
-      assertSigned(received, readFileSync(keys, "utf8"))
-      yield* worker.until(handoffOf(worker), (handoff) => handoff?.lagChanges === 0 && handoff.answer === "200")
-      const handoff = yield* handoffOf(worker)
-      assert.deepInclude(handoff, { state: "running", reason: null, lagSeconds: 0, problem: null, attempts: 0 })
-      assert.strictEqual(handoff?.origin, new URL(handoff?.origin ?? "").origin)
-      assert.deepStrictEqual(yield* worker.end("SIGTERM"), [0, null])
-      assert.notInclude(worker.out(), "hook")
-    }).pipe(Effect.scoped))
+  it.live.each([["sqlite"], ["files"]])(
+    "creates the consumer, and hands each change off, in order and signed: %s",
+    ([kind]) =>
+      Effect.gen(function*() {
+        const { advance, args, env, file, keys, received } = yield* handedOff({ isFolder: kind === "files" })
+        const worker = yield* startWorker(args, env)
+        yield* worker.untilUpToDate
+        for (let round = 0; round < 3; round++) yield* change(worker, file, advance)
+        yield* untilEqual(worker, file, received)
+        assertSigned(received, readFileSync(keys, "utf8"))
+        yield* worker.until(handoffOf(worker), (handoff) => handoff?.lagChanges === 0 && handoff.answer === "200")
+        const handoff = yield* handoffOf(worker)
+        assert.deepInclude(handoff, { state: "running", reason: null, lagSeconds: 0, problem: null, attempts: 0 })
+        assert.strictEqual(handoff?.origin, new URL(handoff?.origin ?? "").origin)
+        assert.deepStrictEqual(yield* worker.end("SIGTERM"), [0, null])
+        assert.notInclude(worker.out(), "hook")
+      }).pipe(Effect.scoped)
+  )
 
   it.live("loses nothing when it is killed, and repeats only what was not answered", () =>
     Effect.gen(function*() {
@@ -137,6 +140,30 @@ describe("a worker with a consumer that has a URL", () => {
       yield* worker.untilLogged("hand-off resumed", 1)
     }).pipe(Effect.scoped))
 
+  it.live("sets a refused change aside with order = per-record, and sends the others", () =>
+    Effect.gen(function*() {
+      let isRefused = true
+      const { advance, args, env, file, received } = yield* handedOff({
+        more: "order = \"per-record\"\n",
+        replyTo: (numbers) => isRefused && numbers.includes(2) ? "refuse" : "ok"
+      })
+      const worker = yield* startWorker(args, env)
+      yield* worker.untilUpToDate
+      yield* change(worker, file, advance)
+      const [line] = yield* worker.untilLogged("hand-off sets changes aside, which wait for a decision", 1)
+      assert.deepInclude(line?.annotations, { consumer: "ledger", next: "payments handoff list" })
+      yield* worker.until(handoffOf(worker), (handoff) => handoff?.lagChanges === 0)
+      assert.deepInclude(yield* handoffOf(worker), { state: "running", reason: null })
+      assert.notInclude(numbersOf(received), 2)
+      isRefused = false
+      yield* maintaining(file, (maintenance) => resumeHandoff(maintenance, "ledger"))
+      yield* worker.until(
+        Effect.sync(() => numbersOf(received).toSorted((one, other) => one - other)),
+        (arrived) => JSON.stringify(arrived) === JSON.stringify(feedOf(file))
+      )
+      yield* worker.until(handoffOf(worker), (handoff) => handoff?.setAside === 0)
+    }).pipe(Effect.scoped))
+
   it.live("waits for keys that cannot be read, and uses new ones within seconds", () =>
     Effect.gen(function*() {
       const { advance, args, env, file, keys, received } = yield* handedOff()
@@ -204,5 +231,29 @@ describe("a worker with a consumer that has a URL", () => {
       yield* change(second, file, advance)
       yield* untilEqual(second, file, received)
       assert.deepStrictEqual(epochOf(), [2])
+    }).pipe(Effect.scoped))
+})
+
+describe("two workers that start together", () => {
+  it.live("hand each change off in order, although each may have the lock of some lists, and do not fight", () =>
+    Effect.gen(function*() {
+      const { advance, args, env, file, received } = yield* handedOff({ more: "max_changes = 3\ntimeout = \"1s\"\n" })
+      const start = startWorker(args, env)
+      const [first, second] = yield* Effect.all([start, start], { concurrency: 2 })
+      yield* first.untilUpToDate
+      const epochOf = () => rowsOf(file, "SELECT epoch FROM handoffs").map(({ epoch }) => Number(epoch))
+      for (let round = 0; round < 4; round++) {
+        yield* change(first, file, advance)
+        yield* Effect.sleep("1 second")
+      }
+      yield* untilEqual(first, file, received)
+      const [epoch = 0] = epochOf()
+      assert.isAtMost(epoch, 3)
+      // Nothing is to be sent, so neither takes the hand-off over.
+      yield* Effect.sleep("16 seconds")
+      assert.deepStrictEqual(epochOf(), [epoch])
+      yield* change(second, file, advance)
+      yield* untilEqual(second, file, received)
+      assert.isAtMost(epochOf()[0] ?? 0, epoch + 1)
     }).pipe(Effect.scoped))
 })

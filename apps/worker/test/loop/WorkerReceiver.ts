@@ -15,11 +15,13 @@ const live = { speed: 0, appearPerHour: 40, changePerHour: 40, vanishPerHour: 2 
 
 /** Starts the service and the receiver, and writes the sources file. `more` are further settings of the hand-off. */
 export const handedOff = Effect.fnUntraced(function*(
-  { consumers = ["ledger"], more = "", delayMs, records = 50, replyTo = () => "ok", to }: {
+  { consumers = ["ledger"], more = "", delayMs, isFolder = false, records = 50, replyTo = () => "ok", to }: {
     readonly consumers?: ReadonlyArray<string>
     readonly more?: string
     readonly records?: number
     readonly replyTo?: (numbers: ReadonlyArray<number>) => Reply
+    /** Whether the destination is a folder of files. */
+    readonly isFolder?: boolean
     readonly delayMs?: () => number
     /** The destination. Default: an SQLite file. */
     readonly to?: string
@@ -28,7 +30,8 @@ export const handedOff = Effect.fnUntraced(function*(
   const folder = yield* temporaryFolder
   const sandbox = Context.get(yield* Layer.build(Sandbox.layer({ records, seed: 1, live })), Sandbox)
   const { paths, received, url } = yield* receiver(replyTo, delayMs)
-  const [config, keys, file] = ["payments.toml", "ledger.keys", "north.db"].map((name) => join(folder, name)) as [
+  const copy = isFolder ? "files/copy.db" : "north.db"
+  const [config, keys, file] = ["payments.toml", "ledger.keys", copy].map((name) => join(folder, name)) as [
     string,
     string,
     string
@@ -40,7 +43,7 @@ export const handedOff = Effect.fnUntraced(function*(
     writeFileSync(
       config,
       `[sources.north]\nbase_url = "${sandbox.url}"\napi_key_env = "KEY"\nto = "${
-        to ?? `sqlite:${file}`
+        to ?? (isFolder ? `file:${folder}/files` : `sqlite:${file}`)
       }"\nevery = "1s"\n${tables}`
     )
   write()

@@ -217,6 +217,7 @@ const handoff: HandoffState = {
   position: 41,
   lagChanges: 0,
   lagSeconds: 0,
+  setAside: null,
   attempts: 0,
   nextAttemptAt: null,
   answer: "200",
@@ -238,6 +239,9 @@ describe("a hand-off", () => {
         "bad: The hand-off to ledger waits for a decision about change 1,042: the receiver refuses a change. The last answer was 422. To go on: payments handoff skip ledger 1042 --reason TEXT"
       ]
     ],
+    ["has set changes aside", { setAside: 3 }, "bad Needs a decision", [
+      "bad: The hand-off to ledger has set 3 changes aside, until a person decides: payments handoff list"
+    ]],
     ["is not in the settings", { state: "removed", origin: null }, "warn Not in the settings", [
       "warn: The settings no longer name the consumer ledger, and changes are kept for it."
     ]],

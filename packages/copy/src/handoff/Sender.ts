@@ -81,8 +81,10 @@ export const handOff = Effect.fn("Handoff.send")(function*(
       case "Choose": {
         const next = yield* begin(sender, handoff, position.position, range)
         if (next === undefined && !options.isFollowing && due.length === 0) return handoff
-        if (next === undefined) yield* options.untilWoken ?? changesAfter(sender, range)
-        else handoff = next
+        // No signal says when a change that is set aside is due again.
+        if (next === undefined) {
+          yield* (due.length === 0 ? options.untilWoken : undefined) ?? changesAfter(sender, range)
+        } else handoff = next
       }
     }
   }

@@ -1,7 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import { diceOf, seed } from "@payments/testkit/Seed"
 import { Schema } from "effect"
-import { type BatchLimits, bodyOf, chooseBatch, isSent, messageId, type Shape } from "../../src/handoff/Body.ts"
+import {
+  type BatchLimits,
+  bodyOf,
+  chooseBatch,
+  isErasure,
+  isSent,
+  messageId,
+  type Shape
+} from "../../src/handoff/Body.ts"
 import type { ChangeRow } from "../../src/store/Store.ts"
 
 const full: Shape = { source: "north", isThin: false }
@@ -118,5 +126,33 @@ describe("the body of a batch", () => {
     ])
     assert.notStrictEqual(messageId(batch, erased), id)
     assert.notStrictEqual(messageId({ nonce: "other" }, body), id)
+  })
+})
+
+describe("an erasure", () => {
+  const erased = row(7, { scan: 0, after: `{"id":"inv_7","amount":1}`, before: `{"id":"inv_7","amount":1}` })
+
+  it("is a change by a redaction whose text has no personal data any more", () => {
+    const person = `{"id":"inv_7","customerDocumentNumber":"1"}`
+    const cases = [
+      [erased, true],
+      [{ ...erased, kind: "returned" }, true],
+      [{ ...erased, scan: 1 }, false],
+      [{ ...erased, after: person, before: person }, false],
+      [{ ...erased, kind: "missing", after: undefined, before: undefined }, false]
+    ] as const
+    for (const [one, expected] of cases) assert.strictEqual(isErasure(one), expected, JSON.stringify(one))
+  })
+
+  it("is sent whatever kinds are chosen, with its number and id only", () => {
+    const shape: Shape = { ...full, kinds: new Set(["insert"]) }
+    assert.isTrue(isSent(shape, erased))
+    const batch = chooseBatch(shape, [erased], start, { changes: 9, bytes: 9999 })
+    if (batch === undefined) return assert.fail()
+    for (const one of [shape, { ...shape, isThin: true }]) {
+      const body = Buffer.from(bodyOf(one, batch, [erased])).toString()
+      assert.include(body, `"changes":[{"seq":7,"change":"erased","id":"inv_7"}]`)
+    }
+    return undefined
   })
 })

@@ -161,7 +161,7 @@ const withoutRechecks = (schema: string, lists: ReadonlyArray<Lists.AnyList>) =>
 /** Removes what version 11 has added. */
 const withoutHandoffs = (schema: string) =>
   Effect.forEach(
-    ["handoffs", "handoff_batches", "handoff_skips"],
+    ["handoffs", "handoff_batches", "handoff_asides", "handoff_skips"],
     (table) => ask(`DROP TABLE "${schema}".${table}`)
   )
 

@@ -48,7 +48,7 @@ const ofVersion2 = (file: string) =>
     `${
       laterTables.map((table) => `DROP VIEW ${table}_seen; DROP TABLE ${table};`).join("")
     } DROP TABLE list_columns; DROP TABLE program_version; DROP TABLE known_keys; DROP TABLE known_merchants;
-    DROP TABLE handoffs; DROP TABLE handoff_batches; DROP TABLE handoff_skips;
+    DROP TABLE handoffs; DROP TABLE handoff_batches; DROP TABLE handoff_asides; DROP TABLE handoff_skips;
     DROP TABLE consumers; DROP TABLE changes_pruned; DROP TABLE head_passes; DROP TABLE change_counts;
     DROP TABLE facts; DROP TABLE personal; DROP TABLE suppressed; DROP TABLE erasures; DROP TABLE rows_pruned; DROP TABLE generations;
     ${

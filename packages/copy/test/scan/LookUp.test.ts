@@ -437,7 +437,7 @@ describe("a reader of a destination of version 9", () => {
         [
           ...views,
           ...tables.map((table) => `ALTER TABLE ${table} DROP COLUMN rechecked`),
-          ...["handoffs", "handoff_batches", "handoff_skips"].map((table) => `DROP TABLE ${table}`),
+          ...["handoffs", "handoff_batches", "handoff_asides", "handoff_skips"].map((table) => `DROP TABLE ${table}`),
           "PRAGMA user_version = 9"
         ].join(";")
       )

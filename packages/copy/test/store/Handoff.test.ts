@@ -228,7 +228,7 @@ describe.each(destinations)("the hand-offs of $name", ({ layer, open, run, setVe
   it.live("need the tables of this version", () =>
     Effect.gen(function*() {
       const { folder } = yield* opened
-      for (const one of ["handoffs", "handoff_batches", "handoff_skips"]) {
+      for (const one of ["handoffs", "handoff_batches", "handoff_asides", "handoff_skips"]) {
         yield* run(folder, (table) => `DROP TABLE ${table(one)}`)
       }
       yield* run(folder, (table) => setVersion(10, table))

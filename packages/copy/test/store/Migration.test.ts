@@ -241,7 +241,8 @@ const renamed: { readonly [name: string]: string } = { asked: "request", tally: 
 const withoutRechecks = ["changes", ...Lists.all.map(tableOf)]
   .map((table) => `ALTER TABLE ${table} DROP COLUMN rechecked`).join(";")
 
-const withoutHandoffs = "DROP TABLE handoffs; DROP TABLE handoff_batches; DROP TABLE handoff_skips"
+const withoutHandoffs =
+  "DROP TABLE handoffs; DROP TABLE handoff_batches; DROP TABLE handoff_asides; DROP TABLE handoff_skips"
 
 describe("a destination of version", () => {
   const older = [

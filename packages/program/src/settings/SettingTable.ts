@@ -1,8 +1,7 @@
 /**
- * Every setting of the programs, one row each. This table gives parsers, flags and their help, `docs/settings.md`, the
- * JSON Schema, what `payments config` shows, and what overrides what.
+ * The settings of the programs, one row each. `FileTable.ts` has those of hand-offs and statements. This table gives
+ * parsers, flags and their help, `docs/settings.md`, the JSON Schema, what `payments config` shows, and what overrides what.
  */
-import { dateOrders, encodings, separatorNames } from "@payments/copy"
 import { Lists } from "@payments/core"
 import type { Schema } from "effect"
 import * as Type from "./Types.ts"
@@ -46,7 +45,8 @@ export interface Setting extends Facts {
   readonly flagMeaning?: string | undefined
 }
 
-const rowsOf =
+/** Makes rows of settings with a part. */
+export const rowsOf =
   <const Part extends Setting["part"]>(part: Part) =>
   <const Type extends Setting["type"], const Known extends Facts>(
     type: Type,
@@ -65,7 +65,6 @@ const destination = rowsOf("destination")
 const schedule = rowsOf("schedule")
 const scan = rowsOf("scan")
 const rule = rowsOf("rule")
-const handoff = rowsOf("handoff")
 const row = rowsOf(undefined)
 
 export interface Settings {
@@ -82,45 +81,6 @@ const keys = {
   ]),
   personal_key: key(Type.anyText, { variable: "PAYMENTS_PERSONAL_KEY" }, [
     "the key of pseudonyms and erasures, 32 characters or more, such as the output of `openssl rand -hex 32`. Set this or `PAYMENTS_PERSONAL_KEY_FILE`, not both"
-  ])
-}
-
-/** The settings of `[sources.NAME.handoff.CONSUMER]`. */
-const handoffRows = {
-  url: row(Type.secretUrl, {}, [
-    "the address to which batches of changes are sent: `https://`, or `http://` to this machine. Only its origin is ever shown"
-  ]),
-  secret_file: key(Type.path, {}, [
-    "a file that contains the keys that sign: `whsec_…` or `whsk_…`, one per line, the newest first. Each key signs. It is read again within seconds"
-  ]),
-  secret_env: key(Type.variableName, {}, ["the environment variable that contains these keys"]),
-  secret_command: key(Type.command, {}, [
-    "the program and arguments that print these keys: no shell, 30 s at most, in the folder of this file"
-  ]),
-  lists: row(Type.lists, {}, ["the lists whose changes are sent; default: all of the source"]),
-  kinds: row(Type.changeKinds, {}, [
-    "the kinds of changes that are sent: `insert`, `update`, `missing` and `returned`; default: all"
-  ]),
-  thin: row(Type.switched, {}, ["`true` sends only the number, kind and id of each change; default: false"]),
-  max_changes: row(Type.wholeNumber(1, 1000), {}, ["the most changes of a batch; default: 100"]),
-  max_bytes: row(Type.wholeNumber(1, 10_000_000), {}, [
-    "the largest size of a batch in bytes, unless one change is larger; default: 20000"
-  ]),
-  timeout: row(Type.durationBetween("100ms", "5m"), {}, ["how long to wait for an answer; default: 20s"]),
-  give_up_after: row(Type.durationBetween("1s", "365d"), {}, [
-    "how long a batch is sent again before the hand-off stops; default: 3d"
-  ]),
-  order: row(Type.oneOf("strict", "per-record"), {}, [
-    "`\"strict\"`: a refused change stops all changes behind it. `\"per-record\"`: only those of its record; default: `\"strict\"`"
-  ]),
-  allow_private: row(Type.switched, {}, [
-    "`true` also sends to private and link-local addresses; default: false"
-  ]),
-  proxy: row(Type.plain, {}, [
-    "an HTTP proxy, `http://HOST:PORT`, through which requests to `https://` go (`CONNECT`); default: none, whatever the environment says"
-  ]),
-  start: row(Type.oneOf("first", "now"), {}, [
-    "where a new consumer begins: with the first change that is kept, or with the next one; default: `\"first\"`"
   ])
 }
 
@@ -285,9 +245,6 @@ const source = {
   ]),
   journal: destination(Type.journal, {}, [
     "how `payments query --format hledger` and `--format beancount` write records as transactions"
-  ]),
-  handoff: handoff(Type.tablesOf(/^[a-z0-9_-]{1,40}$/, handoffRows), {}, [
-    "the consumers to which `payments-worker` hands changes off, by name: 1 to 40 small letters, digits, `_` and `-`"
   ])
 }
 
@@ -303,31 +260,6 @@ const cluster = {
     "`payments-worker --cluster-prefix`: the beginning of the names of the cluster's tables; default: `payments`",
     "the beginning of the names of the cluster's tables; default payments"
   ])
-}
-
-/** The settings of `[statements.NAME]`. The flags of `payments reconcile` with their names override them. */
-const statement = {
-  list: row(
-    Type.oneOf(...Lists.all.filter((list) => Lists.amountFields(list).length > 0).map(({ label }) => label)),
-    {},
-    [
-      "the list that is compared; default: invoices"
-    ]
-  ),
-  on: row(Type.fieldNames, {}, ["the fields that must agree: one amount, and texts and a date that identify a record"]),
-  group: row(Type.plain, {}, ["the field of a group whose sum is compared with a line, such as `settlementDate`"]),
-  within: row(Type.duration, {}, ["by how many days a date may differ, such as `2d`"]),
-  map: row(Type.columns, {}, [
-    "the column of each field, such as `{ amount = \"Betrag\", reference = \"Verwendungszweck\" }`. `fee` is what was deducted, and `-` before a column reverses the sign"
-  ]),
-  unit: row(Type.unit, {}, ["the unit of the copy's amounts: `cents`, `units`, `mills`, or the number of decimals"]),
-  separator: row(Type.oneOf(...separatorNames), {}, ["the separator of a CSV file; recognized by default"]),
-  decimal: row(Type.oneOf("comma", "point"), {}, ["the mark before the decimals; recognized by default"]),
-  dates: row(Type.oneOf(...dateOrders), {}, [
-    "the order of day and month in dates such as 03/04/2024; recognized by default"
-  ]),
-  parentheses: row(Type.oneOf("negative"), {}, ["reads (12.00) as -12.00; refused by default"]),
-  encoding: row(Type.oneOf(...encodings), {}, ["the encoding; recognized by default"])
 }
 
 /** The settings at the top of the file. */
@@ -382,4 +314,4 @@ const program = {
 }
 
 /** All settings, by the place in the file that has them, or by the process that has them. */
-export const allSettings = { keys, source, handoff: handoffRows, cluster, statement, file, worker, program }
+export const allSettings = { keys, source, cluster, file, worker, program }

@@ -4,14 +4,13 @@
  */
 import { decimalsOf } from "@payments/copy"
 import { Lists } from "@payments/core"
-import { Cron, DateTime, Duration, Option, Record, Result, Schema, Struct } from "effect"
-import ms from "ms"
+import { Cron, DateTime, Option, Record, Result, Schema, Struct } from "effect"
 import { anyOf } from "../text/WordLists.ts"
 import * as Parsers from "./Parsers.ts"
 import type { SettingParser } from "./Parsers.ts"
 
 /** Texts that a parser accepts. The value of the file stays a text, and is parsed when it is used. */
-const text = <A>(parser: SettingParser<A>) => ({
+export const text = <A>(parser: SettingParser<A>) => ({
   ...parser,
   fromFile: parser.parse,
   schema: (description: string) => {
@@ -25,14 +24,9 @@ const text = <A>(parser: SettingParser<A>) => ({
 export const matching = (expected: string, isValid: (given: string) => boolean) =>
   text({ expected, parse: (given) => isValid(given) ? given : undefined })
 
-const isPlain = (given: string): boolean => given !== "" && !/\p{Cc}/u.test(given) && given.trim() === given
+export const isPlain = (given: string): boolean => given !== "" && !/\p{Cc}/u.test(given) && given.trim() === given
 
 export const plain = matching("text without control characters and without spaces at its ends", isPlain)
-/** Its value may contain a secret, so it is never shown. */
-export const secretUrl = matching(
-  "an address that begins with https://",
-  (given) => isPlain(given) && URL.canParse(given)
-)
 export const path = matching("the path of a file, without ~", (given) => isPlain(given) && !given.startsWith("~"))
 export const variableName = matching(
   "the name of an environment variable",
@@ -66,7 +60,7 @@ export const clusterUrl = {
 }
 
 /** Arrays in the file, and in a text the elements with commas between them. */
-const list = <A, S extends Schema.Top>(
+export const list = <A, S extends Schema.Top>(
   element: () => S,
   expected: string,
   parser: SettingParser<A>
@@ -84,7 +78,7 @@ const list = <A, S extends Schema.Top>(
   }
 })
 
-const choices = <const A extends string>(values: ReadonlyArray<A>, description: string) =>
+export const choices = <const A extends string>(values: ReadonlyArray<A>, description: string) =>
   Schema.Literals(values).annotate({ message: `must be ${anyOf(values.map((value) => `"${value}"`))}`, description })
 
 export const oneOf = <const A extends string>(...values: ReadonlyArray<A>) => ({
@@ -118,28 +112,6 @@ export const lists = list(
   "an array of lists such as \"invoices\", each once",
   Parsers.fieldNames
 )
-
-export const changeKinds = list(
-  () => choices(["insert", "update", "missing", "returned"], "a kind of change"),
-  "an array of kinds of changes such as \"insert\", each once",
-  Parsers.fieldNames
-)
-
-/** A duration in bounds. */
-export const durationBetween = (shortest: ms.StringValue, longest: ms.StringValue) =>
-  text({
-    expected: `a duration from ${shortest} to ${longest}`,
-    parse: (given) => {
-      const found = Parsers.duration.parse(given)
-      const bounds = { minimum: Duration.millis(ms(shortest)), maximum: Duration.millis(ms(longest)) }
-      return found !== undefined && Duration.between(found, bounds) ? found : undefined
-    }
-  })
-
-/** `true` or `false` without quotes. */
-export const switched = {
-  schema: (description: string) => Schema.Boolean.annotate({ message: "must be true or false", description })
-}
 
 export const wholeNumber = (minimum: number, maximum: number) => ({
   ...Parsers.wholeNumber(minimum, maximum),
@@ -181,22 +153,7 @@ export const command = {
   }
 }
 
-export const optional = Struct.map(Schema.optionalKey)
-
-/** Settings of a table. */
-interface Rows {
-  readonly [name: string]: {
-    readonly meaning: string
-    readonly type: { readonly schema: (description: string) => Schema.Top }
-  }
-}
-
-type SchemasOf<R extends Rows> = { readonly [Name in keyof R]: ReturnType<R[Name]["type"]["schema"]> }
-
-/** The schemas of the settings of a table. */
-export const schemasOf = <const R extends Rows>(rows: R): SchemasOf<R> =>
-  // `Record.map` loses the type of each row.
-  Record.map(rows, ({ meaning, type }) => type.schema(meaning)) as SchemasOf<R>
+const optional = Struct.map(Schema.optionalKey)
 
 export const invoiceParameters = {
   schema: (description: string) => {
@@ -331,12 +288,3 @@ export const journal = {
       ).mapFields(optional).annotate({ description: "the accounts of the lists" })
     }).annotate({ description })
 }
-
-/** Tables of settings by name, each of which has these rows. */
-export const tablesOf = <const R extends Rows>(name: RegExp, rows: R) => ({
-  schema: (description: string) =>
-    Schema.Record(
-      Schema.String.check(Schema.isPattern(name)),
-      Schema.Struct(schemasOf(rows)).mapFields(optional)
-    ).annotate({ description })
-})

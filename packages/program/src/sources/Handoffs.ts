@@ -13,7 +13,7 @@ import {
 import { type Checked, Lists, Monotonic, PaymentsConfigError } from "@payments/core"
 import { Array, Duration, Effect, type FileSystem, Redacted, Result, type Scope } from "effect"
 import { dirname, resolve } from "node:path"
-import { allSettings } from "../settings/SettingTable.ts"
+import { handoffSettings } from "../settings/FileTable.ts"
 import type { FileSource } from "./FileSource.ts"
 import { proxyOf } from "./HandoffProblems.ts"
 import type { SourceHandoff } from "./Source.ts"
@@ -65,7 +65,7 @@ export const handoffsOf = (
 
 const durationIn = (settings: HandoffSettings, name: "timeout" | "give_up_after"): Duration.Duration | undefined => {
   const text = settings[name]
-  return text === undefined ? undefined : allSettings.handoff[name].type.parse(text)
+  return text === undefined ? undefined : handoffSettings[name].type.parse(text)
 }
 
 const targetOf = (settings: HandoffSettings): Target => ({
@@ -127,11 +127,20 @@ const cachedKeys = (read: SourceHandoff["keys"]): SourceHandoff["keys"] => {
 
 /** Returns what a sender needs. Its connections close with the scope. */
 export const senderOf = (
-  { consumer, limits, lists, policy, shape, target }: SourceHandoff,
+  { consumer, limits, lists, order, policy, shape, target }: SourceHandoff,
   /** `keys`: those of the hand-off, without their errors. Nothing is sent while they cannot be read. */
   given: Pick<SenderOptions, "maintenance" | "isFollowing" | "keys" | "untilWoken" | "onAttempt">
 ): Effect.Effect<SenderOptions, never, Scope.Scope> =>
-  Effect.map(makePost(Redacted.value(target)), (post) => ({ consumer, lists, shape, limits, policy, post, ...given }))
+  Effect.map(makePost(Redacted.value(target)), (post) => ({
+    consumer,
+    lists,
+    shape,
+    limits,
+    order,
+    policy,
+    post,
+    ...given
+  }))
 
 /** Creates the consumer of a hand-off, unless there is one. */
 export const createConsumer = Effect.fnUntraced(function*(

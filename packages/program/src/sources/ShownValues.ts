@@ -1,6 +1,7 @@
 /** The settings of sources for people: each with the place that it comes from, and without keys. */
 import { Destination, printable } from "@payments/copy"
 import { Effect } from "effect"
+import { handoffSetting } from "../settings/FileTable.ts"
 import { variableText } from "../settings/Setting.ts"
 import { allSettings, type Setting } from "../settings/SettingTable.ts"
 import type { FileSource } from "./FileSource.ts"
@@ -24,7 +25,8 @@ export const masked = "***"
 
 const rows: ReadonlyArray<readonly [name: string, row: Setting]> = Object.entries<Setting>({
   ...allSettings.keys,
-  ...allSettings.source
+  ...allSettings.source,
+  handoff: handoffSetting
 })
 
 /** Returns the settings shown, and the defaults of the others. */

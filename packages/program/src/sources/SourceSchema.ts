@@ -2,11 +2,15 @@
  * The schema of the sources file, from the table of settings. The JSON Schema and the reference page derive from it.
  */
 import { Schema } from "effect"
+import { handoffSetting, handoffSettings, statementSettings } from "../settings/FileTable.ts"
 import { allSettings } from "../settings/SettingTable.ts"
-import { optional, schemasOf } from "../settings/Types.ts"
+import { optional, schemasOf } from "../settings/TableSchema.ts"
 
 /** A source and `[defaults]` have these settings. */
-export const SourceSettings = Schema.Struct(schemasOf(allSettings.source)).mapFields(optional).annotate({
+export const SourceSettings = Schema.Struct({
+  ...schemasOf(allSettings.source),
+  ...schemasOf({ handoff: handoffSetting })
+}).mapFields(optional).annotate({
   identifier: "Source"
 })
 
@@ -17,7 +21,7 @@ export type SourceSettings = typeof SourceSettings.Type
 export type JournalSettings = NonNullable<SourceSettings["journal"]>
 
 /** The settings of the hand-off to a consumer. */
-export const HandoffSettings = Schema.Struct(schemasOf(allSettings.handoff)).mapFields(optional)
+export const HandoffSettings = Schema.Struct(schemasOf(handoffSettings)).mapFields(optional)
 
 export type HandoffSettings = typeof HandoffSettings.Type
 
@@ -29,7 +33,7 @@ const { url, ...others } = schemasOf(allSettings.cluster)
 export const ClusterTable = Schema.Struct({ url, ...optional(others) })
 
 /** How the statements of a bank or a provider are reconciled. */
-export const StatementSettings = Schema.Struct(schemasOf(allSettings.statement)).mapFields(optional).annotate({
+export const StatementSettings = Schema.Struct(schemasOf(statementSettings)).mapFields(optional).annotate({
   identifier: "Statement"
 })
 

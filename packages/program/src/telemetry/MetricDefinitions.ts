@@ -5,7 +5,7 @@
  *
  * Labels have the source, the list and values from closed sets, never text from a service or a record, except
  * the status of open records: a few words that look like codes. A source with one list has at most 79 series, in a cluster 81, with a rate limit store one more. Each further list has less than
- * that, a hand-off at most 8, and a process at most 100 of its own.
+ * that, a hand-off at most 9, and a process at most 100 of its own.
  */
 import { type DriftName, otherCode, storedCode } from "@payments/copy"
 import type { ObservedRequest } from "@payments/core"
@@ -88,7 +88,7 @@ const handoffResult = ({ answer, verdict }: Facts["HandoffAttempt"]): typeof han
 }
 
 /** Why a hand-off stands still. */
-const haltReasons = ["gone", "gave_up", "restored", "removed", "refused"] as const
+const haltReasons = ["gone", "gave_up", "restored", "removed", "refused", "full"] as const
 
 /** The label is the same for the whole process. */
 const ofThisProcess: ReadonlyArray<string> = []
@@ -376,6 +376,14 @@ export const definitions = {
       HandoffAttempt: ({ verdict }) => Number(verdict._tag === "Halt" && verdict.reason === "refused")
     }
   }),
+  payments_handoff_set_aside_changes: metric({
+    type: "gauge",
+    per: "handoff",
+    unit: "{change}",
+    help:
+      "Changes that wait for a decision, with those of the same records behind them, while other changes are sent. No series unless order is per-record.",
+    from: { Handoff: ({ setAside }) => setAside }
+  }),
   payments_handoff_stopped: metric({
     type: "gauge",
     per: "handoff",
@@ -383,7 +391,7 @@ export const definitions = {
     labels: { reason: haltReasons },
     atOnce: 1,
     help:
-      "1 while nothing is sent until a person acts, with the reason. refused: one change waits for a decision. No series while changes are sent.",
+      "1 while nothing is sent until a person acts, with the reason. refused: one change waits for a decision. full: so many changes are set aside. No series while changes are sent.",
     from: {
       Handoff: ({ reason }) => reason === null ? null : [[1, { reason: reason === "gaveUp" ? "gave_up" : reason }]]
     }

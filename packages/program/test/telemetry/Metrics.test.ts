@@ -73,7 +73,8 @@ describe("the registry", () => {
       "payments_handoff_lag_seconds gauge handoff",
       "payments_handoff_attempts_total counter handoff result=accepted|refused|failed|no_answer",
       "payments_handoff_refusals_total counter handoff",
-      "payments_handoff_stopped gauge handoff reason=gone|gave_up|restored|removed|refused",
+      "payments_handoff_set_aside_changes gauge handoff",
+      "payments_handoff_stopped gauge handoff reason=gone|gave_up|restored|removed|refused|full",
       "payments_scans_total counter list kind=full|window|head result=complete|incomplete|unauthorized|failed",
       "payments_records_total counter list outcome=inserted|updated|unchanged|missing|returned|quarantined",
       "payments_requests_total counter list result=ok|unauthorized|refused|rate_limited|server_error|no_answer|malformed",
@@ -351,16 +352,25 @@ describe("the metrics of a hand-off", () => {
           state,
           problem: null,
           lists: [],
-          handoffs: [{ consumer: "ledger", state: "stopped", reason: null, lagChanges: 7, lagSeconds: 1.5, ...change }]
+          handoffs: [{
+            consumer: "ledger",
+            state: "stopped",
+            reason: null,
+            lagChanges: 7,
+            lagSeconds: 1.5,
+            setAside: 2,
+            ...change
+          }]
         }], 0)
       observe({ reason: "gaveUp" })
       assert.deepStrictEqual(yield* shown, {
         ...counters,
         "lag_changes{…}": 7,
         "lag_seconds{…}": 1.5,
+        "set_aside_changes{…}": 2,
         "stopped{…,reason=\"gave_up\"}": 1
       })
-      observe({ state: "running", lagChanges: 0, lagSeconds: 0 })
+      observe({ state: "running", lagChanges: 0, lagSeconds: 0, setAside: null })
       assert.deepStrictEqual(yield* shown, { ...counters, "lag_changes{…}": 0, "lag_seconds{…}": 0 })
       observe({ state: "inactive" })
       assert.deepStrictEqual(yield* shown, counters)
@@ -370,7 +380,7 @@ describe("the metrics of a hand-off", () => {
 })
 
 describe("the number of series", () => {
-  it("is 79 at most for a source with one list, 3 more in a cluster with a rate limit store, 8 for a hand-off, and 100 for a process, with all values of all labels", () => {
+  it("is 79 at most for a source with one list, 3 more in a cluster with a rate limit store, 9 for a hand-off, and 100 for a process, with all values of all labels", () => {
     const series = ({ atOnce, buckets, labels = {} }: Definition) =>
       (atOnce ?? Object.values(labels).reduce((product, { length }) => product * Math.max(1, length), 1)) *
       (buckets === undefined ? 1 : buckets.length + 3)
@@ -380,7 +390,7 @@ describe("the number of series", () => {
       Object.hasOwn(definitions, name)
     )
     assert.isAtMost(count("list") + count("source") - others.length, 79)
-    assert.isAtMost(count("handoff"), 8)
+    assert.isAtMost(count("handoff"), 9)
     assert.isAtMost(count("process"), 100)
   })
 })
@@ -474,7 +484,8 @@ describe("100 sources with 3 lists each", () => {
                 state: "stopped",
                 reason: haltReasons[reason % haltReasons.length] ?? null,
                 lagChanges: reason,
-                lagSeconds: reason
+                lagSeconds: reason,
+                setAside: reason
               }))
             })),
             0
@@ -500,14 +511,14 @@ describe("100 sources with 3 lists each", () => {
       for (const source of sourceNames) {
         const own = counts.get(`${source} undefined`) ?? 0
         for (const { label } of Lists.all) assert.isAtMost((counts.get(`${source} ${label}`) ?? 0) + own, 79)
-        for (const consumer of consumers) assert.isAtMost(counts.get(`${source} ${consumer}`) ?? Infinity, 8)
+        for (const consumer of consumers) assert.isAtMost(counts.get(`${source} ${consumer}`) ?? Infinity, 9)
       }
     }).pipe(Effect.scoped, Effect.provide(Metrics.layer("1.2.3"))))
 })
 
 const consumers = ["ledger", "search"]
 
-const haltReasons = ["gone", "gaveUp", "restored", "removed", "refused"] as const
+const haltReasons = ["gone", "gaveUp", "restored", "removed", "refused", "full"] as const
 
 /** What can come of a request of a hand-off: every status, and every cause of a missing answer. */
 const handoffAttempts: ReadonlyArray<Parameters<Metrics["Service"]["onHandoffAttempt"]>[2]> = [
