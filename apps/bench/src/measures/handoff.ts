@@ -138,7 +138,10 @@ const arrivals = async (stack: AsyncDisposableStack, hanging: number) => {
     })
   })
   const { port } = await Listening.listen(server)
-  stack.defer(() => server.closeAllConnections())
+  stack.defer(() => {
+    server.close()
+    server.closeAllConnections()
+  })
   return { arrived, url: `http://127.0.0.1:${port}` }
 }
 

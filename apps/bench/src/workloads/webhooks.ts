@@ -2,7 +2,7 @@
 import * as Listening from "@payments/testkit/Listening"
 import { createHmac } from "node:crypto"
 import { once } from "node:events"
-import { createWriteStream, readFileSync } from "node:fs"
+import { appendFileSync, readFileSync } from "node:fs"
 import { Agent, createServer, type IncomingHttpHeaders, type IncomingMessage, request } from "node:http"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
@@ -32,11 +32,11 @@ export interface ReceiverOptions {
 /** Listens on a free port of this machine. Returns the address. */
 export const receive = async ({ capture, folder, isApplying }: ReceiverOptions): Promise<string> => {
   const apply = isApplying ? makeApply(join(folder, "receiver.db")) : undefined
-  const file = capture === undefined ? undefined : createWriteStream(capture)
   const server = createServer({ keepAliveTimeout: 600_000 }, (message, response) => {
     void bodyOf(message).then((body) => {
       const isAccepted = apply?.(message.headers, body) ?? true
-      file?.write(`${JSON.stringify({ headers: message.headers, body } satisfies Captured)}\n`)
+      const captured: Captured = { headers: message.headers, body }
+      if (capture !== undefined) appendFileSync(capture, `${JSON.stringify(captured)}\n`)
       response.writeHead(isAccepted ? 204 : 401).end()
     })
   })
