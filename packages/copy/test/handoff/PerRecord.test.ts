@@ -166,7 +166,9 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       yield* exporting(layer, amounts)
       const maintenance = yield* open(folder)
       yield* subscribed(maintenance)
-      const [refused, skipped] = [new Set<number>(), new Set<number>()]
+      // The first sender may be killed before it exists.
+    yield* maintenance.takeOverHandoff(consumer)
+    const [refused, skipped] = [new Set<number>(), new Set<number>()]
       let isCalm = false
       const { received, url } = yield* receiver((numbers): Reply => {
         if (numbers.some((seq) => refused.has(seq))) return "refuse"
