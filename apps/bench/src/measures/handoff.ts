@@ -4,7 +4,7 @@ import * as Listening from "@payments/testkit/Listening"
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import { temporaryFolder } from "../harness/Programs.ts"
+import { memoryFlags, temporaryFolder } from "../harness/Programs.ts"
 import { type Figure, figureOf, median, percentile95, ratioOf } from "../harness/Report.ts"
 import { inTurn } from "../harness/Rounds.ts"
 import { Process, requireRecords } from "../workloads/Process.ts"
@@ -111,7 +111,7 @@ const measureMemory = async ({ records }: HandoffSizes, log: Log): Promise<Reado
     using place = temporaryFolder()
     const { to } = await withChanges(place.folder, changes)
     await using receiver = new Process()
-    await using sender = new Process(["--max-semi-space-size=4"])
+    await using sender = new Process(memoryFlags)
     const url = await receiver.run("receive", { folder: place.folder, isApplying: false })
     const { peakRss } = requireRecords(await sender.run("handOff", { to, url, consumers: ["one"] }), changes)
     log(`memory: ${changes} changes: peak RSS ${(peakRss / 2 ** 20).toFixed(0)} MiB`)

@@ -166,6 +166,8 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       yield* exporting(layer, amounts)
       const maintenance = yield* open(folder)
       yield* subscribed(maintenance)
+      // The first sender may be killed before it exists.
+      yield* maintenance.takeOverHandoff(consumer)
       const [refused, skipped] = [new Set<number>(), new Set<number>()]
       let isCalm = false
       const { received, url } = yield* receiver((numbers): Reply => {
