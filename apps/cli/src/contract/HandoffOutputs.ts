@@ -51,7 +51,7 @@ export const sandboxReceiverSummary = jsonOutput({
   }
 })
 
-const reason = nullable(Schema.Literals(["gone", "gaveUp", "restored", "removed", "refused"]))
+const reason = nullable(Schema.Literals(["gone", "gaveUp", "restored", "removed", "refused", "full"]))
 
 export const handoffList = jsonOutput({
   name: "handoff-list",
@@ -69,6 +69,7 @@ export const handoffList = jsonOutput({
     attempts: integer,
     next_attempt_at: nullable(text),
     refused_seq: nullable(integer),
+    set_aside: integer,
     skips: integer,
     epoch: nullable(integer),
     to: nullable(text)

@@ -17,7 +17,12 @@ const opened = (to: string) =>
       : Effect.die(new Error("nothing is stored"))).pipe(Effect.provide(NodeServices.layer))
 
 /** Hands off what there is, 3 changes at a time. */
-export const handingOff = Effect.fnUntraced(function*(to: string, url: string, secret: string) {
+export const handingOff = Effect.fnUntraced(function*(
+  to: string,
+  url: string,
+  secret: string,
+  giveUpAfter: Duration.Input = "1 minute"
+) {
   const maintenance = yield* opened(to)
   yield* moveConsumer(maintenance, { name: consumer, position: 0, when: "create" })
   const post = yield* makePost({ url: new URL(url), timeout: Duration.seconds(2), allowPrivate: false })
@@ -27,7 +32,12 @@ export const handingOff = Effect.fnUntraced(function*(to: string, url: string, s
     lists: Lists.all,
     shape: { source: "main", isThin: false },
     limits: { changes: 3, bytes: 20_000 },
-    policy: { ...handoffPolicy, firstWait: Duration.millis(1), longestWait: Duration.millis(20) },
+    policy: {
+      ...handoffPolicy,
+      firstWait: Duration.millis(1),
+      longestWait: Duration.millis(20),
+      giveUpAfter: Duration.fromInputUnsafe(giveUpAfter)
+    },
     keys: Effect.succeed([keyOf(secret)]),
     post,
     isFollowing: false

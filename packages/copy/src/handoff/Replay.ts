@@ -10,6 +10,7 @@ import { NotWaiting } from "./Intervention.ts"
 /**
  * Moves the position of a hand-off to before a change, and resumes it: every change from there on is sent again. A batch
  * whose boundary is stored keeps its id and its bytes. The batch in flight counts no more, also if it is accepted later.
+ * Changes that were set aside are sent again too.
  */
 export const replayHandoff = Effect.fnUntraced(function*(
   maintenance: Maintenance,
@@ -27,7 +28,8 @@ export const replayHandoff = Effect.fnUntraced(function*(
     consumer,
     epoch: undefined,
     change: (stored) => ({ ...resumed(stored), batch: undefined, mostChanges: undefined, suspectThrough: undefined }),
-    move: { name: consumer, position, generation, when: "any", now }
+    move: { name: consumer, position, generation, when: "any", now },
+    retriesAsides: true
   })
   if (handoff === undefined) return yield* new NotWaiting({ consumer, handoff })
   switch (moved?.verdict._tag) {

@@ -9,7 +9,7 @@ describe("deliveries", () => {
     const { apply, judge } = makeDeliveries()
     assert.deepStrictEqual(judge(delivery(5, 6)), { kind: "new", fresh: new Set([5, 6]), passedOver: 0 })
     apply(delivery(5, 6))
-    assert.deepStrictEqual(judge(delivery(5, 6)), { kind: "repeat", fresh: new Set(), passedOver: 0 })
+    assert.deepStrictEqual(judge(delivery(5, 6)), { kind: "repeat", fresh: new Set<number>(), passedOver: 0 })
     assert.deepStrictEqual(judge(delivery(6, 9)), { kind: "partial", fresh: new Set([9]), passedOver: 2 })
     assert.strictEqual(judge(delivery(4)).kind, "outOfOrder")
     assert.strictEqual(judge(delivery(8, 7)).kind, "outOfOrder")

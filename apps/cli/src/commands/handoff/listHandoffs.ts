@@ -54,6 +54,10 @@ interface HandoffRow {
   readonly position: number | undefined
   readonly lag: number | undefined
   readonly lagSeconds: number | undefined
+  /** The first change that the receiver refuses. */
+  readonly refused: number | undefined
+  /** The changes that are set aside, by record. */
+  readonly setAside: number
   readonly skips: number
   /** Null without a sources file. */
   readonly to: string | null
@@ -84,6 +88,7 @@ const rowOf = Effect.fnUntraced(function*(
   const at = (yield* maintenance.consumerStates).find(({ name }) => name === consumer)
   const lists = configured?.lists ?? Lists.all
   const [oldest] = at === undefined ? [] : yield* maintenance.changes(at.position, 1, lists)
+  const asides = stored === undefined ? [] : yield* maintenance.handoffAsides(consumer)
   const now = DateTime.toEpochMillis(yield* DateTime.now)
   const row: HandoffRow = {
     source: source ?? null,
@@ -93,6 +98,9 @@ const rowOf = Effect.fnUntraced(function*(
     position: at?.position,
     lag: at?.lag,
     lagSeconds: oldest === undefined ? 0 : Math.max(0, Math.floor((now - Date.parse(oldest.at)) / 1000)),
+    refused: asides.find(({ isRefused }) => isRefused)?.seq ??
+      (stored?.state === "waiting" && stored.reason === "refused" ? stored.batch?.last : undefined),
+    setAside: asides.length,
     skips: stored === undefined ? 0 : (yield* maintenance.handoffSkips(consumer)).length,
     to: configured?.origin ?? null
   }
@@ -111,10 +119,8 @@ const columns: ReadonlyArray<Column<HandoffRow>> = [
   { name: "lag_seconds", of: ({ lagSeconds }) => number(lagSeconds) },
   { name: "attempts", of: ({ stored }) => numberCell(stored?.attempts ?? 0) },
   { name: "next_attempt_at", minWidth: 24, of: ({ stored }) => stored?.nextAttemptAt ?? null },
-  {
-    name: "refused_seq",
-    of: ({ stored }) => stored?.state === "waiting" ? number(stored.batch?.last) : null
-  },
+  { name: "refused_seq", of: ({ refused }) => number(refused) },
+  { name: "set_aside", of: ({ setAside }) => numberCell(setAside) },
   { name: "skips", of: ({ skips }) => numberCell(skips) },
   { name: "epoch", minTerminalWidth: 120, of: ({ stored }) => number(stored?.epoch) },
   { name: "to", minTerminalWidth: 120, of: ({ to }) => to }
