@@ -4,7 +4,15 @@
  * for those of others.
  */
 import { Destination, type Maintenance, type MoveError, type SinkError } from "@payments/copy"
-import { type Answer, type Attempted, handOff, HandoffTakenOver, type SenderOptions } from "@payments/copy/handoff"
+import {
+  type Answer,
+  type Attempted,
+  handOff,
+  HandoffTakenOver,
+  type LossAt,
+  makeLossAt,
+  type SenderOptions
+} from "@payments/copy/handoff"
 import { Monotonic, type PaymentsConfigError } from "@payments/core"
 import type { Metrics } from "@payments/program"
 import { createConsumer, senderOf } from "@payments/program/handoff"
@@ -103,7 +111,7 @@ type SenderError = SinkError | HandoffTakenOver | MoveError
 /** Sends until it is interrupted. Errors and defects are followed by another attempt. */
 const sender = Effect.fnUntraced(function*(loop: Loop, handoff: SourceHandoff, maintenance: Maintenance) {
   const { consumer } = handoff
-  const own: OwnEpoch = { epoch: undefined }
+  const own: Own = { epoch: undefined, lossAt: makeLossAt() }
   let wait = firstWait
   for (;;) {
     const startedAt = yield* Monotonic.millis
@@ -134,15 +142,17 @@ const sender = Effect.fnUntraced(function*(loop: Loop, handoff: SourceHandoff, m
 
 const moveProblem = ({ _tag, message }: Exclude<MoveError, SinkError>) => ({ reason: _tag, error: message })
 
-/** The epoch in which a sender has sent last. Undefined: it may take its hand-off over. */
-interface OwnEpoch {
+/** What a sender remembers after an error. */
+interface Own {
+  /** The epoch in which it has sent last. Undefined: it may take its hand-off over. */
   epoch: number | undefined
+  readonly lossAt: LossAt
 }
 
 const once = (
   loop: Loop,
   handoff: SourceHandoff,
-  { maintenance, own }: { readonly maintenance: Maintenance; readonly own: OwnEpoch }
+  { maintenance, own }: { readonly maintenance: Maintenance; readonly own: Own }
 ): Effect.Effect<never, SenderError> =>
   Effect.scoped(Effect.gen(function*() {
     const { consumer } = handoff
@@ -161,6 +171,7 @@ const once = (
           Effect.tap(maintenance.takeOverHandoff(name), ({ epoch }) => Effect.sync(() => void (own.epoch = epoch)))
       },
       isFollowing: true,
+      lossAt: own.lossAt,
       keys: patientKeys(loop, handoff, firstWait),
       untilWoken: Effect.asVoid(Effect.timeoutOption(signal, unsignalledWait)),
       onAttempt: (attempted) => onAttempt(loop, consumer, attempted)

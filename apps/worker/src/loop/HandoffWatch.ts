@@ -65,13 +65,18 @@ export const watchHandoffs = (options: WatchOptions, maintenance: Maintenance): 
 /** Returns an effect that notes the state of each hand-off, and wakes those that somebody else has changed. */
 const makeRead = ({ source, status, wakes }: WatchOptions, maintenance: Maintenance) => {
   const keys = new Map<string, string>()
+  const withoutAsides = new Set<string>()
   const oldestAt = makeOldestAt(source, maintenance)
   return Effect.gen(function*() {
     const [positions, stored] = [yield* maintenance.consumerStates, yield* maintenance.handoffs]
     const positionOf = (consumer: string) => positions.find(({ name }) => name === consumer)
     const asides = new Map<string, ReadonlyArray<HandoffAside>>()
     for (const { consumer, order } of source.handoffs ?? []) {
-      if (order === "per-record") asides.set(consumer, yield* maintenance.handoffAsides(consumer))
+      // In a strict order, only what an earlier setting has set aside is left, and nothing follows once there is none.
+      if (order !== "per-record" && withoutAsides.has(consumer)) continue
+      const found = yield* maintenance.handoffAsides(consumer)
+      if (order === "per-record" || found.length > 0) asides.set(consumer, found)
+      else withoutAsides.add(consumer)
     }
     for (const [consumer, { send }] of wakes) {
       const handoff = stored.find((one) => one.consumer === consumer)

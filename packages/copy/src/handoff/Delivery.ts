@@ -7,7 +7,7 @@ import { Monotonic } from "@payments/core"
 import { DateTime, Effect } from "effect"
 import type { ChangeRange } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
-import type { Handoff, HandoffBatch, HandoffChange } from "../store/HandoffStore.ts"
+import type { Handoff, HandoffBatch } from "../store/HandoffStore.ts"
 import { begun, judged, settled } from "./Decision.ts"
 import { prepare, type Prepared, type ReadyBatch } from "./Preparation.ts"
 import { attempt, change, changeAndMove, type HandoffTakenOver, isFresh, type Sender } from "./Sending.ts"
@@ -135,16 +135,19 @@ const sendOne = Effect.fnUntraced(function*(
     return yield* setAside(sender, delivery, given)
   }
   const judgedAt = DateTime.toEpochMillis(yield* DateTime.now)
-  const judge: HandoffChange["change"] = (stored) =>
-    judged(
-      accepted === undefined && stored.batch?.nonce === batch.nonce
-        ? stored
-        : begun(settled(stored, accepted ?? position), batch, now),
-      verdict,
-      judgedAt
+  if (accepted === undefined) {
+    // Somebody may have replayed or skipped meanwhile. Then the answer counts no more.
+    return yield* change(
+      sender,
+      (stored) => stored.batch?.nonce === batch.nonce ? judged(stored, verdict, judgedAt) : undefined
     )
-  if (accepted === undefined) return yield* change(sender, judge)
-  return (yield* changeAndMove(sender, { position: accepted, generation, from: position, change: judge })).handoff
+  }
+  return (yield* changeAndMove(sender, {
+    position: batch.after,
+    generation,
+    from: position,
+    change: (stored) => judged(begun(settled(stored, accepted), batch, now), verdict, judgedAt)
+  })).handoff
 })
 
 /** Sets the refused change aside, so that those of other records go on. */
@@ -196,7 +199,8 @@ const storePending = Effect.fnUntraced(function*(
   const { accepted, generation, pending: { held, ready }, position: from } = delivery
   const [current] = [...delivery.ready, ...ready]
   const now = DateTime.formatIso(yield* DateTime.now)
-  const position = accepted ?? from
+  // Every change before the batch in flight was accepted, is set aside, or is not sent.
+  const position = current?.batch.after ?? accepted ?? from
   const { handoff, range } = yield* changeAndMove(sender, {
     position,
     generation,

@@ -10,11 +10,15 @@ export class NotWaiting extends Data.TaggedError("NotWaiting")<{
   readonly consumer: string
   /** Undefined: the consumer has no hand-off. */
   readonly handoff: Handoff | undefined
+  /** The change waits, but the consumer was moved back to before earlier ones. */
+  readonly isMovedBack?: boolean
 }> {
   override get message() {
     const { handoff } = this
     return handoff === undefined
       ? `there is no hand-off to ${this.consumer}.`
+      : this.isMovedBack === true
+      ? `the consumer ${this.consumer} was moved back. Resume the hand-off, so that the changes before this one are sent again.`
       : handoff.state === "waiting" && handoff.batch !== undefined
       ? `the hand-off to ${this.consumer} waits for a decision about change ${handoff.batch.last}.`
       : `the hand-off to ${this.consumer} is ${handoff.state}.`
@@ -57,6 +61,8 @@ export const skipRefused = Effect.fnUntraced(function*(
     consumer,
     epoch: undefined,
     change: (before) => isRefused(before) ? settled(resumed(before), seq) : undefined,
+    // If somebody has moved the consumer back, the changes before this one are to be sent again.
+    from: stored.batch?.after,
     move: { name: consumer, position: seq, generation, when: "forward", now: at },
     skip: { generation, seq, reason, by, at }
   })
@@ -64,7 +70,9 @@ export const skipRefused = Effect.fnUntraced(function*(
   // If the connection was lost after the commit, the transaction was run again, and found nothing to decide.
   const skips = yield* maintenance.handoffSkips(consumer)
   const isDone = skips.some((skip) => skip.generation === generation && skip.seq === seq && skip.at === at)
-  return handoff === undefined || !isDone ? yield* new NotWaiting({ consumer, handoff }) : handoff
+  if (handoff !== undefined && isDone) return handoff
+  const isMovedBack = handoff !== undefined && moved === undefined && isRefused(handoff)
+  return yield* new NotWaiting({ consumer, handoff, isMovedBack })
 })
 
 /** Passes over a change that was set aside. The next ones of its record are sent. */

@@ -28,8 +28,17 @@ import {
   waitBefore
 } from "./Decision.ts"
 import { deliver } from "./Delivery.ts"
+import { makeLossAt } from "./Loss.ts"
 import { makeScannedAt, prepare, read } from "./Preparation.ts"
-import { attempt, change, changeAndMove, HandoffTakenOver, type Sender, type SenderOptions } from "./Sending.ts"
+import {
+  attempt,
+  beginAfterLoss,
+  change,
+  changeAndMove,
+  HandoffTakenOver,
+  type Sender,
+  type SenderOptions
+} from "./Sending.ts"
 
 export { type Attempted, HandoffTakenOver, type SenderOptions } from "./Sending.ts"
 
@@ -44,12 +53,18 @@ export const handOff = Effect.fn("Handoff.send")(function*(
   let handoff = yield* maintenance.takeOverHandoff(consumer)
   const [selection, scannedAt] = [selectionOf(shape, lists), makeScannedAt(options)]
   const taken = { ...options, limits, policy, epoch: handoff.epoch, selection, scannedAt }
-  const [dueIn, sendAsides] = [makeDueIn(policy), makeSendAsides()]
+  const [dueIn, sendAsides, lossAt] = [makeDueIn(policy), makeSendAsides(), options.lossAt ?? makeLossAt()]
   for (;;) {
     const sender: Sender = { ...taken, asides: asidesOf(yield* maintenance.handoffAsides(consumer)) }
     // In this order, the position is in the range unless changes were lost.
     const position = yield* positionOf(sender)
     const range = yield* maintenance.changeRange
+    const lost = lossAt(position, range)
+    if (lost !== undefined) {
+      // In the generation that this begins, the stored position counts no more.
+      yield* beginAfterLoss(sender, lost)
+      continue
+    }
     const step = nextStep(handoff, position, { ...range, selection })
     const due = step._tag === "Halt" || step._tag === "Stop" ? [] : yield* dueAsides(sender, range)
     const resent = yield* sendAsides(sender, due)

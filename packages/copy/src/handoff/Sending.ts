@@ -8,6 +8,7 @@ import type { Handoff, HandoffBatch, HandoffChange } from "../store/HandoffStore
 import type { Maintenance } from "../store/Store.ts"
 import type { BatchLimits, Shape } from "./Body.ts"
 import { afterAnswer, type Answer, type HandoffPolicy, stopped, type Verdict } from "./Decision.ts"
+import type { LossAt, SeenPosition } from "./Loss.ts"
 import type { Post } from "./Post.ts"
 import { type ChangeSource, read, type ReadyBatch } from "./Preparation.ts"
 import { sign, type SigningKey } from "./Signature.ts"
@@ -45,6 +46,8 @@ export interface SenderOptions {
   readonly isFollowing: boolean
   /** Ends when something may have changed. Default: a short wait. */
   readonly untilWoken?: Effect.Effect<void> | undefined
+  /** What a sender remembers when it begins again. Default: nothing. */
+  readonly lossAt?: LossAt | undefined
   readonly onAttempt?: ((attempted: Attempted) => Effect.Effect<void>) | undefined
 }
 
@@ -94,17 +97,24 @@ export const changeAndMove = Effect.fnUntraced(function*(
   if (handoff === undefined) return yield* new HandoffTakenOver({ consumer })
   const isMoved = moved === undefined || moved.verdict._tag === "move" || moved.verdict._tag === "stay"
   if (isMoved) return { handoff, range: moved?.range }
-  // This begins a new generation if the receiver has accepted a change that the destination has lost.
-  yield* moveConsumer(maintenance, move).pipe(
+  yield* beginAfterLoss(sender, { generation, position })
+  return { handoff: yield* change(sender, (stored) => stopped(stored, "restored")), range: undefined }
+})
+
+/** Begins a new generation if the receiver has accepted a change that the destination has lost. */
+export const beginAfterLoss = (
+  { consumer, maintenance }: Sender,
+  accepted: SeenPosition
+): Effect.Effect<void, SinkError> =>
+  moveConsumer(maintenance, { ...accepted, name: consumer, when: "forward" }).pipe(
     Effect.catchTags({
       BeyondLastChange: () => Effect.void,
       ChangesLost: () => Effect.void,
       ChangesRemoved: () => Effect.void,
       OtherGeneration: () => Effect.void
-    })
+    }),
+    Effect.asVoid
   )
-  return { handoff: yield* change(sender, (stored) => stopped(stored, "restored")), range: undefined }
-})
 
 /** Sends a batch once. */
 export const attempt = Effect.fnUntraced(function*(

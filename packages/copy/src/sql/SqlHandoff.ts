@@ -239,11 +239,15 @@ const writeSkip = (db: Sql, consumer: string, skip: HandoffSkip): Effect.Effect<
       ON CONFLICT (consumer, generation, seq) DO NOTHING`
   )
 
-/** Removes the boundaries of batches whose changes were removed: they cannot be sent again. */
+/**
+ * Removes the boundaries of batches whose changes were removed: they cannot be sent again. It runs once a second, so the
+ * conditions are those of the key: a consumer may have a million boundaries.
+ */
 const removePruned = (db: Sql, consumer: string): Effect.Effect<void, SinkError> =>
   db.run(
     sql`DELETE FROM ${schema}.handoff_batches
-      WHERE consumer = ${consumer} AND last_seq <= (SELECT seq FROM ${schema}.changes_pruned)`
+      WHERE consumer = ${consumer} AND generation IN (SELECT generation FROM ${schema}.generations)
+        AND first_seq <= (SELECT seq FROM ${schema}.changes_pruned) AND last_seq <= (SELECT seq FROM ${schema}.changes_pruned)`
   )
 
 const toHandoff = (row: Row): Handoff => ({

@@ -79,15 +79,17 @@ describe.each(destinations)(`killed senders of $name (seed ${seed})`, ({ layer, 
         const maintenance = yield* open(folder)
         yield* subscribed(maintenance)
         const { received, url } = yield* receiver(() => "ok")
-        for (let kill = 0; kill < kills; kill++) {
-          assert.strictEqual(yield* killedAfter([url, ...place(folder)], dice.below(250)), "SIGKILL")
+        let killed = 0
+        // On a loaded machine, the first senders may send nothing before they are killed.
+        for (; killed < kills || received.length === 0; killed++) {
+          const ms = dice.below(250 * Math.max(1, killed - kills))
+          assert.strictEqual(yield* killedAfter([url, ...place(folder)], ms), "SIGKILL")
         }
-        assert.isAbove(received.length, 0, "a sender has sent something before it was killed")
         yield* sending(maintenance, yield* postTo(url), { limits: { changes: 2, bytes: 20_000 } })
         const bodies = new Map(received.map(({ body, id }) => [id, body]))
         for (const { body, id } of received) assert.strictEqual(bodies.get(id), body)
         const unique = received.filter(({ id }, index) => received.findIndex((one) => one.id === id) === index)
-        assert.isAtMost(received.length - unique.length, kills * mostRepeated)
+        assert.isAtMost(received.length - unique.length, killed * mostRepeated)
         assert.deepStrictEqual(
           unique.flatMap(({ numbers }) => numbers),
           Array.from({ length: changes }, (_, index) => index + 1)

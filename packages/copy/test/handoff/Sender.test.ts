@@ -20,6 +20,7 @@ import {
   type Scope
 } from "effect"
 import { basename, join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import { Webhook } from "standardwebhooks"
 import { afterAll, beforeAll } from "vitest"
 import { moveConsumer } from "../../src/ask/Consumers.ts"
@@ -27,6 +28,8 @@ import * as FileSink from "../../src/files/FileSink.ts"
 import { selectionOf } from "../../src/handoff/Body.ts"
 import { mostReady } from "../../src/handoff/Delivery.ts"
 import { resumeHandoff, skipRefused } from "../../src/handoff/Intervention.ts"
+import { makeLossAt } from "../../src/handoff/Loss.ts"
+import { replayHandoff } from "../../src/handoff/Replay.ts"
 import type { Attempted } from "../../src/handoff/Sender.ts"
 import { erase } from "../../src/personal/Erase.ts"
 import type { Sink, SinkError } from "../../src/port/Sink.ts"
@@ -383,6 +386,68 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
       ]])
     }).pipe(Effect.scoped))
 
+  it.live("passes over nothing that is to be sent again, because somebody has moved the consumer back", () =>
+    Effect.gen(function*() {
+      const { maintenance } = yield* withChanges(destination, 5)
+      const { received, url } = yield* receiver((numbers) => numbers.includes(4) ? "refuse" : "ok")
+      const post = yield* postTo(url)
+      yield* sending(maintenance, post)
+      yield* moveConsumer(maintenance, { name: consumer, position: 1, when: "any" })
+      const skip = { consumer, seq: 4, reason: "a test record", by: "operations" }
+      assert.include(
+        (yield* Effect.flip(skipRefused(maintenance, skip))).message,
+        "was moved back. Resume the hand-off"
+      )
+      assert.deepStrictEqual(yield* maintenance.handoffSkips(consumer), [])
+      yield* resumeHandoff(maintenance, consumer)
+      assert.deepInclude(yield* sending(maintenance, post), { state: "waiting" })
+      yield* skipRefused(maintenance, skip)
+      yield* sending(maintenance, post)
+      assert.deepStrictEqual(received.flatMap(({ numbers }) => numbers), [1, 2, 3, 2, 3, 5])
+    }).pipe(Effect.scoped))
+
+  it.live("does not wait for a decision about a change that was refused after somebody had begun a replay", () =>
+    Effect.gen(function*() {
+      const { maintenance } = yield* withChanges(destination, 5)
+      const { received, url } = yield* receiver(() => "ok")
+      const post = yield* postTo(url)
+      let isReplayed = false
+      const replaying: typeof post = (headers, body) =>
+        Effect.gen(function*() {
+          if (isReplayed || received.length !== 2) return yield* post(headers, body)
+          isReplayed = true
+          yield* Effect.orDie(replayHandoff(maintenance, { consumer, from: 1 }))
+          return { _tag: "Status", status: 422, retryAfter: undefined } as const
+        })
+      const done = yield* sending(maintenance, replaying, { limits: { changes: 1, bytes: 20_000 } })
+      assert.deepInclude(done, { state: "running", reason: undefined })
+      assert.deepStrictEqual(received.flatMap(({ numbers }) => numbers), [1, 2, 1, 2, 3, 4, 5])
+    }).pipe(Effect.scoped))
+
+  it.live("waits before the next attempt of a batch that many changes precede which are not sent", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const layer = destination.layer(folder)
+      const records = (count: number, amount: number) => Array.from({ length: count }, () => amount)
+      yield* exporting(layer, records(1100, 1))
+      yield* exporting(layer, records(1103, 1))
+      yield* exporting(layer, records(1103, 2))
+      yield* exporting(layer, records(1104, 2))
+      const maintenance = yield* destination.open(folder)
+      yield* subscribed(maintenance)
+      const { paths, received, url } = yield* receiver((numbers) => numbers.some((seq) => seq > 3) ? "error" : "ok")
+      const shape = { source: "north", isThin: false, kinds: new Set(["insert"] as const) }
+      const options = { shape, limits: { changes: 1, bytes: 20_000 }, policy: patient }
+      yield* killedWhileWaiting(
+        maintenance,
+        sending(maintenance, yield* postTo(url), options)
+      )
+      assert.deepStrictEqual(received.flatMap(({ numbers }) => numbers), [1, 2, 3])
+      assert.lengthOf(paths, 4)
+      yield* Effect.timeoutOption(sending(maintenance, yield* postTo(url), options), "300 millis")
+      assert.lengthOf(paths, 4)
+    }).pipe(Effect.scoped))
+
   it.live("stops at once if the receiver is gone, follows no redirect, and goes on when it is resumed", () =>
     Effect.gen(function*() {
       const { maintenance } = yield* withChanges(destination, 4)
@@ -634,6 +699,37 @@ const isVerified = (text: string, body: string, headers: Received["headers"]): b
     return false // the library throws for a signature of another secret
   }
 }
+
+describe("a destination that was restored while a sender had nothing to send", () => {
+  it.live.each([0, 1])(
+    "begins a generation and stops, also if another sender has been there (%s)",
+    (others) =>
+      Effect.gen(function*() {
+        const [destination] = destinations
+        if (destination === undefined) return assert.fail("no destination")
+        const { folder, layer, maintenance } = yield* withChanges(destination, 5)
+        const { received, url } = yield* receiver(() => "ok")
+        const post = yield* postTo(url)
+        const before = (yield* maintenance.changeRange).generation
+        const options = { isFollowing: true, lossAt: makeLossAt() }
+        const running = yield* Effect.forkChild(Effect.exit(sending(maintenance, post, options)))
+        while ((yield* maintenance.consumerStates)[0]?.position !== 5) yield* Effect.sleep("5 millis")
+        yield* Effect.sleep("500 millis")
+        // The last two changes are lost, and what was stored about them.
+        const database = new DatabaseSync(join(folder, "payments.db"))
+        database.exec(
+          `BEGIN IMMEDIATE; DELETE FROM changes WHERE seq > 3; UPDATE sqlite_sequence SET seq = 3 WHERE name = 'changes'; DELETE FROM handoff_batches;
+        UPDATE consumers SET position = 3; UPDATE handoffs SET batch_first = NULL, epoch = epoch + ${others}; COMMIT`
+        )
+        database.close()
+        while ((yield* maintenance.changeRange).generation === before) yield* Effect.sleep("5 millis")
+        yield* exporting(layer, [2, 2, 2, 3, 3])
+        yield* Fiber.interrupt(running)
+        assert.deepInclude(yield* sending(maintenance, post), { state: "stopped", reason: "restored" })
+        assert.deepStrictEqual(received.flatMap(({ numbers }) => numbers), numbersTo(5))
+      }).pipe(Effect.scoped)
+  )
+})
 
 describe(`hand-offs with faults, kills, second senders, refusals and replaced keys (seed ${seed})`, () => {
   it.live.each(destinations)(

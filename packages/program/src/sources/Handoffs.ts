@@ -129,7 +129,7 @@ const cachedKeys = (read: SourceHandoff["keys"]): SourceHandoff["keys"] => {
 export const senderOf = (
   { consumer, limits, lists, order, policy, shape, target }: SourceHandoff,
   /** `keys`: those of the hand-off, without their errors. Nothing is sent while they cannot be read. */
-  given: Pick<SenderOptions, "maintenance" | "isFollowing" | "keys" | "untilWoken" | "onAttempt">
+  given: Pick<SenderOptions, "maintenance" | "isFollowing" | "keys" | "untilWoken" | "onAttempt" | "lossAt">
 ): Effect.Effect<SenderOptions, never, Scope.Scope> =>
   Effect.map(makePost(Redacted.value(target)), (post) => ({
     consumer,
