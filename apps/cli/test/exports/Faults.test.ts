@@ -73,7 +73,7 @@ describe("a destination without space", () => {
         // In blocks of 1 KiB. A write beyond the limit fails with EFBIG, also for the superuser.
         const limited = yield* runProgram("bash", [
           "-c",
-          `ulimit -f 900; exec "$0" "$@"`,
+          `ulimit -f 1000; exec "$0" "$@"`,
           process.execPath,
           binary,
           ...args
