@@ -200,7 +200,7 @@ describe("payments handoff list, resume, skip and replay", () => {
       const beyond = yield* run("handoff", "replay", consumer, "12", "--config", config)
       assert.deepStrictEqual([beyond.code, beyond.err], [
         2,
-        "payments: there is no change 11 yet: the last one is 10.\n"
+        "payments: there is no change 12 yet: the last one is 10.\n"
       ])
       yield* run("prune", "--from", to, "--keep-changes", "1ms")
       const removed = yield* run("handoff", "replay", consumer, "1", "--config", config)

@@ -22,7 +22,9 @@ export const replayHandoff = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Handoff, SinkError | NotWaiting | ChangesRemoved | BeyondLastChange | OtherGeneration> {
   const position = from - 1
   const { generation } = yield* maintenance.changeRange
-  yield* requirePosition(maintenance, { generation, seq: position })
+  yield* requirePosition(maintenance, { generation, seq: position }).pipe(
+    Effect.catchTag("BeyondLastChange", ({ last }) => new BeyondLastChange({ position: from, last }))
+  )
   const now = DateTime.formatIso(yield* DateTime.now)
   const { handoff, moved } = yield* maintenance.changeHandoff({
     consumer,
