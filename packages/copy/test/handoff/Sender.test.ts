@@ -409,19 +409,20 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
   it.live("does not wait for a decision about a change that was refused after somebody had begun a replay", () =>
     Effect.gen(function*() {
       const { maintenance } = yield* withChanges(destination, 5)
+      yield* moveConsumer(maintenance, { name: consumer, position: 3, when: "any" })
       const { received, url } = yield* receiver(() => "ok")
       const post = yield* postTo(url)
       let isReplayed = false
       const replaying: typeof post = (headers, body) =>
         Effect.gen(function*() {
-          if (isReplayed || received.length !== 2) return yield* post(headers, body)
+          if (isReplayed) return yield* post(headers, body)
           isReplayed = true
           yield* Effect.orDie(replayHandoff(maintenance, { consumer, from: 1 }))
           return { _tag: "Status", status: 422, retryAfter: undefined } as const
         })
       const done = yield* sending(maintenance, replaying, { limits: { changes: 1, bytes: 20_000 } })
       assert.deepInclude(done, { state: "running", reason: undefined })
-      assert.deepStrictEqual(received.flatMap(({ numbers }) => numbers), [1, 2, 1, 2, 3, 4, 5])
+      assert.deepStrictEqual(received.flatMap(({ numbers }) => numbers), [1, 2, 3, 4, 5])
     }).pipe(Effect.scoped))
 
   it.live("waits before the next attempt of a batch that many changes precede which are not sent", () =>
