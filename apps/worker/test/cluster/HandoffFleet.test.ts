@@ -6,7 +6,7 @@ import { query } from "@payments/testkit/postgres/PostgresTest"
 import { makeTcpGate } from "@payments/testkit/TcpGate"
 import { Effect } from "effect"
 import { afterAll, beforeAll } from "vitest"
-import { startWorker } from "../loop/RunningWorker.ts"
+import { isUpToDate, startWorker } from "../loop/RunningWorker.ts"
 import { handedOff, numbersOf } from "../loop/WorkerReceiver.ts"
 
 let server: PostgresServer
@@ -48,17 +48,16 @@ describe("three runners whose source has a consumer", () => {
             (worker) => ({ ...worker, runner })
           )
         let runners = yield* Effect.all(["a", "b", "c"].map(start), { concurrency: 3 })
-        /** The runner that has the source, among those that answer. */
+        /** The runner that has the source and has read its lists, among those that answer. It can move while they start. */
         const holder = (among: ReadonlyArray<Runner & { readonly runner: string }>) =>
           Effect.forEach(among, (one) => Effect.map(one.readiness, ({ body }) => [one, body] as const)).pipe(
-            Effect.map((all) => all.find(([, body]) => body.sources[0]?.state === "running")?.[0]),
+            Effect.map((all) => all.find(([, body]) => body.sources[0]?.state === "running" && isUpToDate(body))?.[0]),
             Effect.delay("50 millis"),
             Effect.repeat({ until: (found) => found !== undefined }),
             Effect.timeout("40 seconds"),
             Effect.map((found) => found ?? assert.fail("no runner has the source"))
           )
         const first = yield* holder(runners)
-        yield* first.untilUpToDate
         /** Changes records, and waits until some of the changes have arrived. */
         const someArrive = Effect.fnUntraced(function*(sender: Runner) {
           const before = received.length
