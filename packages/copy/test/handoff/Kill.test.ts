@@ -109,15 +109,20 @@ describe.each(destinations)(`killed senders of $name (seed ${seed})`, ({ layer, 
         }
         const maintenance = yield* open(folder)
         yield* subscribed(maintenance)
-        // A sender that waits for an answer is in no transaction, which would lock others out.
         const reached = yield* Deferred.make<void>()
         let signal: Signal = () => {}
-        const { received, url } = yield* receiver((numbers) => {
-          if (!numbers.includes(41) || Deferred.isDoneUnsafe(reached)) return "ok"
+        let answerMs = 0
+        // It is suspended while it waits for an answer, and prepares nothing any more: a transaction would lock others out.
+        const suspend = () => {
           signal("SIGSTOP")
           Deferred.doneUnsafe(reached, Effect.void)
+        }
+        const { received, url } = yield* receiver((numbers) => {
+          const isFirst = numbers.includes(41) && answerMs === 0
+          if (isFirst) setTimeout(suspend, 500)
+          answerMs = isFirst ? 1500 : Math.min(answerMs, 1)
           return "ok"
-        })
+        }, () => answerMs)
         const { child, exited } = yield* Effect.promise(() =>
           started([url, ...place(folder)], (send) => void (signal = send))
         )
