@@ -55,7 +55,7 @@ const otherwise: { readonly [example: string]: string } = {
   "payments handoff skip ledger 120 --reason \"known gap, ticket 42\"": "there is no hand-off to ledger",
   "payments handoff skip ledger 120 --reason \"corrected by hand\" --by finance --format json":
     "there is no hand-off to ledger",
-  "payments handoff replay ledger 100": "there is no change 99 yet",
+  "payments handoff replay ledger 100": "there is no change 100 yet",
   "payments handoff replay ledger 1 --from sqlite:./payments.db": "there is no hand-off to ledger",
   "payments handoff verify --headers headers.txt --body body.json --secret-file ledger.secret":
     "headers.txt cannot be read",
