@@ -117,6 +117,8 @@ const sendOne = Effect.fnUntraced(function*(
   const start = yield* Monotonic.millis
   const now = DateTime.formatIso(yield* DateTime.now)
   const { batch } = given
+  // From now on, the receiver may have it.
+  sender.lossAt({ generation: delivery.generation, position: batch.last }, delivery.range)
   const isStored = delivery.handoff.batch?.nonce === batch.nonce
   const attempted = attempt(sender, isStored ? delivery.handoff : begun(delivery.handoff, batch, now), given)
   const [verdict] = yield* Effect.all([attempted, meanwhile], { concurrency: 2 })

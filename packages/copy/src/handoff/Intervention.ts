@@ -67,15 +67,23 @@ export const skipRefused = Effect.fnUntraced(function*(
     skip: { generation, seq, reason, by, at }
   })
   if (handoff !== undefined && (moved?.verdict._tag === "move" || moved?.verdict._tag === "stay")) return handoff
-  // If the connection was lost after the commit, the transaction was run again, and found nothing to decide.
-  const skips = yield* maintenance.handoffSkips(consumer)
-  const isDone = skips.some((skip) => skip.generation === generation && skip.seq === seq && skip.at === at)
-  if (handoff !== undefined && isDone) return handoff
+  if (handoff !== undefined && (yield* isRecorded(maintenance, consumer, { generation, seq, at }))) return handoff
   const isMovedBack = handoff !== undefined && moved === undefined && isRefused(handoff)
   return yield* new NotWaiting({ consumer, handoff, isMovedBack })
 })
 
-/** Passes over a change that was set aside. The next ones of its record are sent. */
+/** Whether a decision is stored. If the connection was lost after the commit, the second run found nothing to decide. */
+const isRecorded = (
+  maintenance: Maintenance,
+  consumer: string,
+  { at, generation, seq }: Pick<HandoffSkip, "generation" | "seq" | "at">
+): Effect.Effect<boolean, SinkError> =>
+  Effect.map(
+    maintenance.handoffSkips(consumer),
+    (skips) => skips.some((skip) => skip.generation === generation && skip.seq === seq && skip.at === at)
+  )
+
+/** Passes over a change that is set aside. The next ones of its record are sent. */
 const skipAside = Effect.fnUntraced(function*(
   maintenance: Maintenance,
   consumer: string,
@@ -88,5 +96,7 @@ const skipAside = Effect.fnUntraced(function*(
     skip: { generation, seq, reason, by, at },
     settledAside: { generation, seq }
   })
-  return handoff === undefined ? yield* new NotWaiting({ consumer, handoff }) : handoff
+  return handoff !== undefined && (yield* isRecorded(maintenance, consumer, { generation, seq, at }))
+    ? handoff
+    : yield* new NotWaiting({ consumer, handoff })
 })

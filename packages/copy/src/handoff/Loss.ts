@@ -1,16 +1,16 @@
 /**
- * Notices that a destination was restored from a backup while nothing was sent. The stored position was restored too, so it
- * looks like one that somebody has moved back. But a change that was handed off is missing.
+ * Notices that a destination was restored from a backup. The stored position and the epoch were restored too, so it looks
+ * as if somebody had moved the consumer back, or another sender had taken over. But a change that was sent is missing.
  */
 import type { ChangeRange, StoredPosition } from "../port/Generations.ts"
 import type { HandoffBatch } from "../store/HandoffStore.ts"
 
-/** A position that was seen. */
+/** A stored position that was seen, or a change that was sent. */
 export interface SeenPosition extends Pick<HandoffBatch, "generation"> {
   readonly position: number
 }
 
-/** Returns the highest position that was seen, if the destination no longer has its change. */
+/** Remembers a position. Returns the highest one that was seen, if the destination no longer has its change. */
 export type LossAt = (position: StoredPosition, range: ChangeRange) => SeenPosition | undefined
 
 /** Kept for as long as the program runs, also while the destination cannot be reached. */

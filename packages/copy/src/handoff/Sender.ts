@@ -52,8 +52,10 @@ export const handOff = Effect.fn("Handoff.send")(function*(
   const { consumer, limits = batchLimits, lists, maintenance, policy = handoffPolicy, shape } = options
   let handoff = yield* maintenance.takeOverHandoff(consumer)
   const [selection, scannedAt] = [selectionOf(shape, lists), makeScannedAt(options)]
-  const taken = { ...options, limits, policy, epoch: handoff.epoch, selection, scannedAt }
-  const [dueIn, sendAsides, lossAt] = [makeDueIn(policy), makeSendAsides(), options.lossAt ?? makeLossAt()]
+  const { createdAt, epoch } = handoff
+  const lossAt = options.lossAt ?? makeLossAt()
+  const taken = { ...options, limits, policy, createdAt, epoch, selection, scannedAt, lossAt }
+  const [dueIn, sendAsides] = [makeDueIn(policy), makeSendAsides()]
   for (;;) {
     const sender: Sender = { ...taken, asides: asidesOf(yield* maintenance.handoffAsides(consumer)) }
     // In this order, the position is in the range unless changes were lost.

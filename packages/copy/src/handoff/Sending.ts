@@ -13,10 +13,10 @@ import type { Post } from "./Post.ts"
 import { type ChangeSource, read, type ReadyBatch } from "./Preparation.ts"
 import { sign, type SigningKey } from "./Signature.ts"
 
-/** Another sender has taken the hand-off over, or its consumer was removed. */
+/** Another sender has taken the hand-off over, its consumer was removed, or an older destination was put in place. */
 export class HandoffTakenOver extends Data.TaggedError("HandoffTakenOver")<{ readonly consumer: string }> {
   override get message() {
-    return `another program hands the changes to ${this.consumer} over now, or the consumer was removed.`
+    return `another program hands the changes to ${this.consumer} over now, the consumer was removed, or the destination was restored.`
   }
 }
 
@@ -53,6 +53,8 @@ export interface SenderOptions {
 
 export interface Sender extends SenderOptions, ChangeSource {
   readonly epoch: number
+  readonly createdAt: Handoff["createdAt"]
+  readonly lossAt: LossAt
   readonly limits: BatchLimits
   readonly policy: HandoffPolicy
 }
@@ -62,12 +64,12 @@ const freshMs = 900
 
 /** Changes what is stored. */
 export const change = (
-  { consumer, epoch, maintenance }: Sender,
+  { consumer, createdAt, epoch, maintenance }: Sender,
   changed: HandoffChange["change"],
   also: Pick<HandoffChange, "asides" | "settledAside"> = {}
 ): Effect.Effect<Handoff, SinkError | HandoffTakenOver> =>
   Effect.flatMap(
-    maintenance.changeHandoff({ ...also, consumer, epoch, change: changed }),
+    maintenance.changeHandoff({ ...also, consumer, createdAt, epoch, change: changed }),
     ({ handoff }) => handoff === undefined ? Effect.fail(new HandoffTakenOver({ consumer })) : Effect.succeed(handoff)
   )
 
@@ -90,10 +92,11 @@ export const changeAndMove = Effect.fnUntraced(function*(
   sender: Sender,
   { generation, position, ...changed }: Move
 ): Effect.fn.Return<Moved, SinkError | HandoffTakenOver> {
-  const { consumer, epoch, maintenance } = sender
+  const { consumer, createdAt, epoch, maintenance } = sender
   const now = DateTime.formatIso(yield* DateTime.now)
   const move = { position, generation, name: consumer, when: "forward" as const }
-  const { handoff, moved } = yield* maintenance.changeHandoff({ ...changed, consumer, epoch, move: { ...move, now } })
+  const own = { consumer, createdAt, epoch, move: { ...move, now } }
+  const { handoff, moved } = yield* maintenance.changeHandoff({ ...changed, ...own })
   if (handoff === undefined) return yield* new HandoffTakenOver({ consumer })
   const isMoved = moved === undefined || moved.verdict._tag === "move" || moved.verdict._tag === "stay"
   if (isMoved) return { handoff, range: moved?.range }

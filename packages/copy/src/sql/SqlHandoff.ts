@@ -36,7 +36,7 @@ export const handoffsOver = (database: SqlDatabase): HandoffStore => ({
         return yield* handoffIn(db, consumer)
       })
     ),
-  changeHandoff: ({ boundaries = [], change, consumer, epoch, from, move, skip, ...asides }) =>
+  changeHandoff: ({ boundaries = [], change, consumer, createdAt, epoch, from, move, skip, ...asides }) =>
     database.transaction(
       "shared",
       Effect.fnUntraced(function*(db) {
@@ -47,11 +47,19 @@ export const handoffsOver = (database: SqlDatabase): HandoffStore => ({
           yield* db.all(sql`SELECT consumer FROM ${schema}.handoffs WHERE consumer = ${consumer} FOR UPDATE`)
         }
         const [stored] = yield* handoffsIn(db, consumer)
-        if (stored === undefined || (epoch !== undefined && stored.epoch !== epoch)) {
+        if (
+          stored === undefined || (epoch ?? stored.epoch) !== stored.epoch ||
+          (createdAt ?? stored.createdAt) !== stored.createdAt
+        ) {
           return { handoff: undefined, moved: undefined }
         }
         const changed = change(stored)
         if (changed === undefined) return { handoff: stored, moved: undefined }
+        if (skip !== undefined && asides.settledAside !== undefined) {
+          const refused = (yield* asidesIn(db, consumer)).filter(({ isRefused }) => isRefused)
+          const isWaiting = refused.some(({ generation, seq }) => generation === skip.generation && seq === skip.seq)
+          if (!isWaiting) return { handoff: stored, moved: undefined }
+        }
         if (move !== undefined && from !== undefined && (yield* isMovedBack(db, move, from))) {
           return { handoff: stored, moved: undefined }
         }
@@ -109,8 +117,8 @@ const batchColumns = sql`b.generation, b.after_seq, b.first_seq, b.last_seq, b.l
 const handoffsIn = (db: Sql, consumer?: string): Effect.Effect<ReadonlyArray<Handoff>, SinkError> =>
   db.read(
     sql`SELECT h.consumer, h.epoch, h.state, h.reason, h.attempts, h.most_changes, h.suspect_through,
-        ${join(["first_attempt_at", "next_attempt_at"].map(readTime))}, ${batchColumns}
-      FROM ${schema}.handoffs AS h LEFT JOIN ${schema}.handoff_batches AS b
+        ${join(["created_at", "first_attempt_at", "next_attempt_at"].map(readTime))}, ${batchColumns}
+      FROM ${schema}.handoffs AS h JOIN ${schema}.consumers AS c ON c.name = h.consumer LEFT JOIN ${schema}.handoff_batches AS b
         ON b.consumer = h.consumer AND b.generation = h.batch_generation AND b.first_seq = h.batch_first
       WHERE ${consumer === undefined ? raw("true") : sql`h.consumer = ${consumer}`} ORDER BY h.consumer`,
     (rows) => rows.map(toHandoff)
@@ -252,6 +260,7 @@ const removePruned = (db: Sql, consumer: string): Effect.Effect<void, SinkError>
 
 const toHandoff = (row: Row): Handoff => ({
   consumer: readText(row, "consumer"),
+  createdAt: readText(row, "created_at"),
   epoch: readNumber(row, "epoch"),
   state: readText(row, "state") as Handoff["state"], // a CHECK of the table ensures this
   reason: readOptional(row, "reason") as Handoff["reason"], // only this program writes the table

@@ -38,6 +38,8 @@ export type HandoffReason = "gone" | "gaveUp" | "restored" | "removed" | "refuse
 /** What is stored for a consumer. */
 export interface Handoff {
   readonly consumer: string
+  /** When the consumer was created. If it is removed and created again, its epochs begin again too. */
+  readonly createdAt: string
   readonly epoch: number
   readonly state: "running" | "stopped" | "waiting"
   /** Undefined while it is running. */
@@ -80,6 +82,8 @@ export interface HandoffChange {
   readonly consumer: string
   /** That of a sender. Undefined for a person's decision, which every sender has to respect. */
   readonly epoch: number | undefined
+  /** When the consumer was created that the sender knows. Undefined: any. */
+  readonly createdAt?: string | undefined
   /**
    * Undefined: nothing is changed. May be called again if the connection is lost. A `batch` without its stored boundary is
    * stored.
@@ -94,7 +98,10 @@ export interface HandoffChange {
   readonly skip?: HandoffSkip | undefined
   /** Sets changes aside, or changes whether they are refused. */
   readonly asides?: ReadonlyArray<HandoffAside> | undefined
-  /** Removes a change from those that are set aside: it was accepted, or somebody has decided not to send it. */
+  /**
+   * Removes a change from those that are set aside: it was accepted, or somebody has decided not to send it. With a `skip`,
+   * nothing is changed unless it still is set aside and refused.
+   */
   readonly settledAside?: Pick<HandoffAside, "generation" | "seq"> | undefined
   /** Sends all changes again that are set aside. */
   readonly retriesAsides?: boolean | undefined

@@ -30,6 +30,7 @@ const batch: HandoffBatch = {
 
 const idle: Handoff = {
   consumer: "ledger",
+  createdAt: "2026-01-01T00:00:00.000Z",
   epoch: 1,
   state: "running",
   reason: undefined,

@@ -126,6 +126,29 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       yield* maintenance.removeConsumer(consumer)
     }).pipe(Effect.scoped))
 
+  it.live("is not said to have passed over a change that was accepted meanwhile", () =>
+    Effect.gen(function*() {
+      const { maintenance, post, received, refused } = yield* opened
+      yield* sending(maintenance, post, { order })
+      // While somebody decides, somebody else sends it again, and it is accepted.
+      const late: Maintenance = {
+        ...maintenance,
+        changeHandoff: (change) =>
+          Effect.gen(function*() {
+            refused.clear()
+            yield* resumeHandoff(maintenance, consumer).pipe(Effect.orDie)
+            yield* sending(maintenance, post, { order }).pipe(Effect.orDie)
+            return yield* maintenance.changeHandoff(change)
+          })
+      }
+      const { message } = yield* Effect.flip(
+        skipRefused(late, { consumer, seq: 3, reason: "a test record", by: "operations" })
+      )
+      assert.strictEqual(message, "the hand-off to ledger is running.")
+      assert.deepStrictEqual(numbersOf(received).slice(12), [3, 8, 13])
+      assert.deepStrictEqual(yield* maintenance.handoffSkips(consumer), [])
+    }).pipe(Effect.scoped))
+
   it.live("stands still when no more can be set aside, and loses nothing", () =>
     Effect.gen(function*() {
       const { maintenance, post, received, refused } = yield* opened

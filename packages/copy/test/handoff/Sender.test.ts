@@ -534,6 +534,34 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
       )
     }).pipe(Effect.scoped))
 
+  it.live("ends if its consumer was removed and created again, although the epochs begin again, and stores nothing more", () =>
+    Effect.gen(function*() {
+      const { maintenance, open } = yield* withChanges(destination, 5)
+      const { received, url } = yield* receiver(() => "ok")
+      const post = yield* postTo(url)
+      const [reached, released] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      const stalled = yield* Effect.forkChild(
+        Effect.exit(sending(maintenance, (headers, body) =>
+          Deferred.succeed(reached, undefined).pipe(
+            Effect.andThen(Deferred.await(released)),
+            Effect.andThen(post(headers, body))
+          ), { limits: small, isFollowing: true }))
+      )
+      yield* Deferred.await(reached)
+      const other = yield* open
+      yield* other.removeConsumer(consumer)
+      yield* subscribed(other)
+      yield* sending(other, post, { limits: small })
+      const before = yield* maintenance.handoffs
+      assert.deepInclude(before[0], { epoch: 1 })
+      yield* Deferred.succeed(released, undefined)
+      const ended = yield* Effect.timeout(Fiber.join(stalled), "5 seconds")
+      assert.include(Exit.isFailure(ended) ? Cause.pretty(ended.cause) : "", "HandoffTakenOver")
+      // Only the request that had begun.
+      assert.deepStrictEqual(received.map(({ numbers }) => numbers), [[1, 2, 3], [4, 5], [1, 2, 3]])
+      assert.deepStrictEqual(yield* maintenance.handoffs, before)
+    }).pipe(Effect.scoped))
+
   it.live("stops if the destination was restored, and goes on once the consumer has said where it stands", () =>
     Effect.gen(function*() {
       const { layer, maintenance } = yield* withChanges(destination, 5)
@@ -730,6 +758,39 @@ describe("a destination that was restored while a sender had nothing to send", (
         assert.deepStrictEqual(received.flatMap(({ numbers }) => numbers), numbersTo(5))
       }).pipe(Effect.scoped)
   )
+})
+
+describe("an older destination that was put in place during a delivery", () => {
+  it.live("ends the sender, and the next one begins a generation and stops, although the position was sent, not stored", () =>
+    Effect.gen(function*() {
+      const [destination] = destinations
+      if (destination === undefined) return assert.fail("no destination")
+      const { folder, layer, maintenance } = yield* withChanges(destination, 40)
+      const older = () => {
+        const database = new DatabaseSync(join(folder, "payments.db"))
+        database.exec(
+          `BEGIN IMMEDIATE; DELETE FROM changes WHERE seq > 20; UPDATE sqlite_sequence SET seq = 20 WHERE name = 'changes';
+          DELETE FROM handoff_batches; UPDATE consumers SET position = 0; UPDATE handoffs SET batch_first = NULL, epoch = 1; COMMIT`
+        )
+        database.close()
+      }
+      yield* maintenance.takeOverHandoff(consumer)
+      const before = (yield* maintenance.changeRange).generation
+      const { received, url } = yield* receiver((numbers) => {
+        if (numbers.includes(31)) older()
+        return "ok"
+      })
+      const post = yield* postTo(url)
+      const options = { lossAt: makeLossAt(), limits: small }
+      const { message } = yield* Effect.flip(sending(maintenance, post, options))
+      assert.include(message, "or the destination was restored.")
+      assert.deepInclude(yield* sending(maintenance, post, options), { state: "stopped", reason: "restored" })
+      assert.notStrictEqual((yield* maintenance.changeRange).generation, before)
+      yield* exporting(layer, Array.from({ length: 40 }, () => 3))
+      yield* sending(maintenance, post, options)
+      assert.isAtLeast(received.at(-1)?.numbers[0] ?? 0, 31)
+      assert.deepStrictEqual(applied(received), received.at(-1)?.numbers.at(-1))
+    }).pipe(Effect.scoped))
 })
 
 describe(`hand-offs with faults, kills, second senders, refusals and replaced keys (seed ${seed})`, () => {
