@@ -7,6 +7,7 @@ import { Destination, type Maintenance, type MoveError, type SinkError } from "@
 import {
   type Answer,
   type Attempted,
+  type Handoff,
   handOff,
   HandoffTakenOver,
   type LossAt,
@@ -22,7 +23,7 @@ import { problemAnnotations } from "../state/Log.ts"
 import { problemOf, type Status, updateHandoff } from "../state/Status.ts"
 import type { HandoffState } from "../state/StatusSnapshot.ts"
 import { sendGracefully } from "./GracefulSender.ts"
-import { mayTakeOver, type Progress, progressKey } from "./HandoffTurn.ts"
+import { compareTurns, mayTakeOver, type Progress, progressKey } from "./HandoffTurn.ts"
 import { makeSignal, watchHandoffs, type WatchOptions } from "./HandoffWatch.ts"
 
 export interface Handoffs {
@@ -111,7 +112,7 @@ type SenderError = SinkError | HandoffTakenOver | MoveError
 /** Sends until it is interrupted. Errors and defects are followed by another attempt. */
 const sender = Effect.fnUntraced(function*(loop: Loop, handoff: SourceHandoff, maintenance: Maintenance) {
   const { consumer } = handoff
-  const own: Own = { epoch: undefined, lossAt: makeLossAt() }
+  const own: Own = { taken: undefined, hasBegun: false, lossAt: makeLossAt() }
   let wait = firstWait
   for (;;) {
     const startedAt = yield* Monotonic.millis
@@ -130,8 +131,9 @@ const sender = Effect.fnUntraced(function*(loop: Loop, handoff: SourceHandoff, m
     if (hasRun) wait = firstWait
     if (error._tag === "Defect") yield* Effect.sleep(unexpectedWait)
     else if (error._tag === "HandoffTakenOver") {
-      own.epoch = undefined
-      yield* awaitTurn(loop, handoff, maintenance)
+      const { taken } = own
+      own.taken = undefined
+      if (yield* hasOtherSender(maintenance, handoff, taken)) yield* awaitTurn(loop, handoff, maintenance)
     } else {
       yield* noteProblem(loop, consumer, error._tag === "SinkError" ? error : moveProblem(error))
       yield* Effect.sleep(Duration.times(wait, 0.5 + (yield* Random.next) / 2))
@@ -144,8 +146,10 @@ const moveProblem = ({ _tag, message }: Exclude<MoveError, SinkError>) => ({ rea
 
 /** What a sender remembers after an error. */
 interface Own {
-  /** The epoch in which it has sent last. Undefined: it may take its hand-off over. */
-  epoch: number | undefined
+  /** What it has taken over last. Undefined: it may take its hand-off over. */
+  taken: Handoff | undefined
+  /** Whether the consumer existed before. */
+  hasBegun: boolean
   readonly lossAt: LossAt
 }
 
@@ -156,10 +160,12 @@ const once = (
 ): Effect.Effect<never, SenderError> =>
   Effect.scoped(Effect.gen(function*() {
     const { consumer } = handoff
-    yield* createConsumer(handoff, maintenance)
+    const isCreated = yield* createConsumer(handoff, maintenance)
+    if (isCreated && own.hasBegun) yield* logCreatedAgain(handoff)
+    own.hasBegun = true
     // After an error, a process that was frozen for a while must not stop the one that went on.
-    const stored = (yield* maintenance.handoffs).find((one) => one.consumer === consumer)
-    if (own.epoch !== undefined && stored !== undefined && stored.epoch !== own.epoch) {
+    const stored = yield* storedOf(maintenance, consumer)
+    if (own.taken !== undefined && stored !== undefined && compareTurns(stored, own.taken) > 0) {
       return yield* new HandoffTakenOver({ consumer })
     }
     yield* noProblem(loop, consumer)
@@ -168,7 +174,7 @@ const once = (
       maintenance: {
         ...maintenance,
         takeOverHandoff: (name) =>
-          Effect.tap(maintenance.takeOverHandoff(name), ({ epoch }) => Effect.sync(() => void (own.epoch = epoch)))
+          Effect.tap(maintenance.takeOverHandoff(name), (taken) => Effect.sync(() => void (own.taken = taken)))
       },
       isFollowing: true,
       lossAt: own.lossAt,
@@ -179,6 +185,32 @@ const once = (
     yield* sendGracefully(options, handOff)
     return yield* Effect.never
   }))
+
+/** The settings still name a consumer that somebody has removed, or that a restored destination does not have. */
+const logCreatedAgain = ({ consumer, start }: SourceHandoff) =>
+  Effect.annotateLogs(
+    Effect.logWarning(
+      `the consumer was removed, and is created again, because the settings name it${
+        start === "now" ? ": changes before now are not sent" : ""
+      }`
+    ),
+    { consumer, start, next: `remove the handoff table ${consumer} from the settings, then the consumer` }
+  )
+
+const storedOf = (maintenance: Maintenance, consumer: string) =>
+  Effect.map(maintenance.handoffs, (all) => all.find((one) => one.consumer === consumer))
+
+/** Whether another program sends. Otherwise the consumer was removed, or the destination was restored. */
+const hasOtherSender = (
+  maintenance: Maintenance,
+  { consumer }: SourceHandoff,
+  taken: Handoff | undefined
+): Effect.Effect<boolean> =>
+  storedOf(maintenance, consumer).pipe(
+    Effect.map((stored) => stored !== undefined && (taken === undefined || compareTurns(stored, taken) > 0)),
+    // The next attempt says what is wrong with the destination.
+    Effect.orElseSucceed(() => false)
+  )
 
 /** Reads the keys until they can be read. */
 const patientKeys = (loop: Loop, handoff: SourceHandoff, wait: Duration.Duration): SenderOptions["keys"] =>
@@ -240,7 +272,7 @@ const progressOf = Effect.fnUntraced(function*(
   const states = yield* maintenance.consumerStates
   const { last } = yield* maintenance.changeRange
   return {
-    handoff: (yield* maintenance.handoffs).find((one) => one.consumer === consumer),
+    handoff: yield* storedOf(maintenance, consumer),
     position: states.find(({ name }) => name === consumer)?.position,
     last
   }

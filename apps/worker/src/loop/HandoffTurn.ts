@@ -13,6 +13,15 @@ export interface Progress {
 /** Two values that are different if the other program has done anything between them. */
 export const progressKey = ({ handoff, position }: Progress): string => JSON.stringify([handoff, position])
 
+/**
+ * Is above 0 if another program has taken the hand-off over after `own`, and below 0 if the destination was restored since
+ * then: the epochs of a consumer never decrease, and begin again only if it is created again.
+ */
+export const compareTurns = (
+  { createdAt, epoch }: Pick<Handoff, "createdAt" | "epoch">,
+  own: Pick<Handoff, "createdAt" | "epoch">
+): number => createdAt === own.createdAt ? epoch - own.epoch : Date.parse(createdAt) - Date.parse(own.createdAt)
+
 /** How long the other program may need besides its requests. */
 const margin = Duration.seconds(10)
 

@@ -5,6 +5,7 @@ import { resumeHandoff, skipRefused } from "@payments/copy/handoff"
 import { rowsOf } from "@payments/testkit/programs/RunProgram"
 import { Effect } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
+import { DatabaseSync } from "node:sqlite"
 import { type Reply, secretText } from "../../../../packages/copy/test/handoff/Receiver.ts"
 import { startWorker } from "./RunningWorker.ts"
 import { assertSigned, handedOff, numbersOf } from "./WorkerReceiver.ts"
@@ -162,6 +163,81 @@ describe("a worker with a consumer that has a URL", () => {
         (arrived) => JSON.stringify(arrived) === JSON.stringify(feedOf(file))
       )
       yield* worker.until(handoffOf(worker), (handoff) => handoff?.setAside === 0)
+    }).pipe(Effect.scoped))
+
+  it.live("shows what is set aside also after a change to a strict order, and sends it once somebody resumes it", () =>
+    Effect.gen(function*() {
+      let isRefused = true
+      const given = yield* handedOff({ replyTo: (numbers) => isRefused && numbers.includes(2) ? "refuse" : "ok" })
+      const { advance, args, env, file, received, table, write } = given
+      write(`${table("ledger")}order = "per-record"\n`)
+      const first = yield* startWorker(args, env)
+      yield* first.untilUpToDate
+      yield* change(first, file, advance)
+      yield* first.until(handoffOf(first), (handoff) => handoff?.setAside === 1 && handoff.lagChanges === 0)
+      yield* first.end("SIGTERM")
+      write()
+      const second = yield* startWorker(args, env)
+      yield* second.untilLogged("hand-off sets changes aside, which wait for a decision", 1)
+      assert.deepInclude(yield* handoffOf(second), { state: "running", setAside: 1 })
+      isRefused = false
+      yield* maintaining(file, (maintenance) => resumeHandoff(maintenance, "ledger"))
+      // Well before a sender looks for changes by itself.
+      yield* second.until(Effect.sync(() => numbersOf(received)), (arrived) => arrived.includes(2)).pipe(
+        Effect.timeout("10 seconds")
+      )
+      yield* second.until(handoffOf(second), (handoff) => handoff?.setAside === null)
+      yield* change(second, file, advance)
+      yield* second.until(Effect.sync(() => numbersOf(received).at(-1)), (last) => last === feedOf(file).at(-1))
+      assert.deepStrictEqual(numbersOf(received).toSorted((one, other) => one - other), feedOf(file))
+    }).pipe(Effect.scoped))
+
+  it.live("says once that it creates a removed consumer again, because the settings name it", () =>
+    Effect.gen(function*() {
+      const { advance, args, env, file, received } = yield* handedOff({ more: "start = \"now\"\n" })
+      const worker = yield* startWorker(args, env)
+      yield* worker.untilUpToDate
+      yield* change(worker, file, advance)
+      yield* untilEqual(worker, file, received)
+      const text =
+        "the consumer was removed, and is created again, because the settings name it: changes before now are not sent"
+      assert.deepStrictEqual(worker.log(text), [])
+      yield* maintaining(file, (maintenance) => maintenance.removeConsumer("ledger"))
+      const [line] = yield* worker.untilLogged(text, 1)
+      assert.deepInclude(line?.annotations, { consumer: "ledger", start: "now" })
+      assert.deepStrictEqual(worker.log("hand-off waits"), [])
+      yield* worker.until(handoffOf(worker), (handoff) => handoff?.position === feedOf(file).at(-1))
+      yield* change(worker, file, advance)
+      // What another list has committed before the consumer was created again is not sent.
+      yield* worker.until(Effect.sync(() => numbersOf(received).at(-1)), (last) => last === feedOf(file).at(-1))
+      assert.lengthOf(worker.log(text), 1)
+    }).pipe(Effect.scoped))
+
+  it.live("stops if an older destination is put in place while it sends, and waits for no other program", () =>
+    Effect.gen(function*() {
+      let file = ""
+      const given = yield* handedOff({
+        more: "max_changes = 2\n",
+        replyTo: (numbers) => {
+          if (numbers.includes(15)) {
+            const database = new DatabaseSync(file)
+            database.exec(
+              `BEGIN IMMEDIATE; DELETE FROM changes WHERE seq > 8; UPDATE sqlite_sequence SET seq = 8 WHERE name = 'changes';
+              DELETE FROM handoff_batches; UPDATE consumers SET position = 0; UPDATE handoffs SET batch_first = NULL, epoch = 0; COMMIT`
+            )
+            database.close()
+          }
+          return "ok"
+        }
+      })
+      const { advance, args, env } = given
+      file = given.file
+      const worker = yield* startWorker(args, env)
+      yield* worker.untilUpToDate
+      yield* change(worker, file, advance)
+      const [line] = yield* Effect.timeout(worker.untilLogged("hand-off stopped", 1), "10 seconds")
+      assert.deepInclude(line?.annotations, { consumer: "ledger", reason: "restored" })
+      assert.deepStrictEqual(worker.log("hand-off waits"), [])
     }).pipe(Effect.scoped))
 
   it.live("waits for keys that cannot be read, and uses new ones within seconds", () =>

@@ -1,10 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Handoff } from "@payments/copy/handoff"
 import { Duration } from "effect"
-import { mayTakeOver, type Progress, progressKey } from "../../src/loop/HandoffTurn.ts"
+import { compareTurns, mayTakeOver, type Progress, progressKey } from "../../src/loop/HandoffTurn.ts"
 
 const handoff: Handoff = {
   consumer: "ledger",
+  createdAt: "2026-01-01T00:00:00.000Z",
   epoch: 3,
   state: "running",
   reason: undefined,
@@ -42,6 +43,13 @@ describe("a worker that has lost a hand-off", () => {
   ])("%s", (_name, progress, seconds, expected) => {
     const given = { now, sinceMs: 1000 * seconds, timeout: Duration.seconds(20) }
     assert.strictEqual(mayTakeOver(progress, given), expected)
+  })
+
+  it("compares epochs of the same consumer only", () => {
+    const turn = (createdAt: string, epoch: number) => ({ createdAt: `2026-01-${createdAt}T00:00:00.000Z`, epoch })
+    const own = turn("02", 3)
+    const others = [turn("02", 3), turn("02", 4), turn("02", 2), turn("03", 1), turn("01", 9)]
+    assert.deepStrictEqual(others.map((other) => Math.sign(compareTurns(other, own))), [0, 1, -1, 1, -1])
   })
 
   it("sees each change that the other stores", () => {

@@ -142,14 +142,15 @@ export const senderOf = (
     ...given
   }))
 
-/** Creates the consumer of a hand-off, unless there is one. */
+/** Creates the consumer of a hand-off, unless there is one. Returns whether it was created. */
 export const createConsumer = Effect.fnUntraced(function*(
   { consumer, start }: Pick<SourceHandoff, "consumer" | "start">,
   maintenance: Maintenance
-): Effect.fn.Return<void, MoveError> {
+): Effect.fn.Return<boolean, MoveError> {
   const states = yield* maintenance.consumerStates
-  if (states.some(({ name }) => name === consumer)) return
+  if (states.some(({ name }) => name === consumer)) return false
   const { last, pruned } = yield* maintenance.changeRange
   const position = start === "now" ? last : pruned
   yield* moveConsumer(maintenance, { name: consumer, position, when: "create" })
+  return true
 })
