@@ -70,7 +70,7 @@ export const deliver = Effect.fnUntraced(function*(
     range,
     accepted: undefined,
     ready: [first],
-    pending: { ready: [], through: last, held: [], isFull: false, isRepeated: true },
+    pending: { ready: [], through: last, held: [], isFull: false, repeatsFrom: 0 },
     isOver: false,
     msPerBatch: undefined,
     previous: changes
@@ -183,9 +183,9 @@ const prepareMore = Effect.fnUntraced(function*(
   const left = mostPending(delivery) - pending.ready.length
   if (left > 0 && pending.through < last && !isLarge(pending)) {
     const { mostChanges } = settled(handoff, accepted ?? position)
-    const { isRepeated, through: after } = pending
+    const { repeatsFrom, through: after } = pending
     const count = Math.min(readAtOnce, left)
-    const more = yield* prepare(sender, { after, generation, last, mostChanges, count, previous, isRepeated })
+    const more = yield* prepare(sender, { after, generation, last, mostChanges, count, previous, repeatsFrom })
     delivery.pending = { ...more, ready: [...pending.ready, ...more.ready], held: [...pending.held, ...more.held] }
   }
   if (delivery.ready.length <= 1 && delivery.pending.ready.length > 0) yield* storePending(sender, delivery)

@@ -43,8 +43,8 @@ export interface Prepared {
   readonly held: ReadonlyArray<HandoffAside>
   /** Whether the next change can be neither sent nor set aside. */
   readonly isFull: boolean
-  /** Whether a boundary of a batch after these may be stored. */
-  readonly isRepeated: boolean
+  /** Of the batches after these, none that begins before this number has a stored boundary. */
+  readonly repeatsFrom: number
 }
 
 /** The most changes that are read at a time. */
@@ -54,7 +54,7 @@ const readAtOnce = 1000
 const readMore = 8
 
 interface Wanted
-  extends Pick<ChangeRange, "last">, Pick<HandoffBatch, "generation" | "after">, Pick<Prepared, "isRepeated">
+  extends Pick<ChangeRange, "last">, Pick<HandoffBatch, "generation" | "after">, Pick<Prepared, "repeatsFrom">
 {
   readonly mostChanges: Handoff["mostChanges"]
   /** The most batches to prepare, and the changes of the batch before. */
@@ -65,15 +65,17 @@ interface Wanted
 /** Prepares the next batches after a number. */
 export const prepare = Effect.fnUntraced(function*(
   source: ChangeSource,
-  { after, count, generation, isRepeated, last, mostChanges, previous }: Wanted
+  { after, count, generation, last, mostChanges, previous, repeatsFrom }: Wanted
 ): Effect.fn.Return<Prepared, SinkError> {
-  if (after >= last) return { ready: [], through: after, held: [], isFull: false, isRepeated }
+  if (after >= last) return { ready: [], through: after, held: [], isFull: false, repeatsFrom }
   const { consumer, limits, lists, maintenance, selection, shape } = source
   const changes = Math.min(limits.changes, mostChanges ?? limits.changes)
   // Batches are often limited by their size, and then more changes would be read in vain.
   const most = shape.kinds === undefined ? Math.min(readAtOnce, count * (previous ?? changes) + readMore) : readAtOnce
   const readAt = yield* Monotonic.millis
   const found = yield* maintenance.changes(after, most, lists)
+  // If other lists or kinds were sent before, the query reads all their boundaries up to the first one of these.
+  const isRepeated = (found.at(-1)?.seq ?? 0) >= repeatsFrom
   const stored = isRepeated
     ? yield* maintenance.handoffBatches(consumer, { generation, after, selection, count })
     : []
@@ -109,13 +111,17 @@ export const prepare = Effect.fnUntraced(function*(
     index += own.length
     through = batch.last
   }
-  const rest = { ready, isRepeated: stored.length > 0 }
-  if (index < sent.length) {
-    return { ...rest, through, isFull: false, held: yield* heldOf(source, held, { generation, through }) }
-  }
+  const hasMore = index < sent.length
   // All changes up to `last` had been committed before the rows were read.
-  through = Math.max(through, rows.at(-1)?.seq ?? 0, isWhole ? last : 0)
-  return { ...rest, through, isFull, held: yield* heldOf(source, held, { generation, through }) }
+  if (!hasMore) through = Math.max(through, rows.at(-1)?.seq ?? 0, isWhole ? last : 0)
+  const next = stored.find(({ first }) => first > through)?.first ?? (stored.length < count ? Infinity : through + 1)
+  return {
+    ready,
+    repeatsFrom: isRepeated ? next : repeatsFrom,
+    through,
+    isFull: isFull && !hasMore,
+    held: yield* heldOf(source, held, { generation, through })
+  }
 })
 
 /** The changes up to a number that have to be set aside. */

@@ -136,7 +136,7 @@ const begin = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Handoff | undefined, SinkError | HandoffTakenOver> {
   // A destination without generations has no hand-offs.
   if (generation === undefined) return undefined
-  const wanted = { after: position, generation, last, mostChanges, count: 1, previous: undefined, isRepeated: true }
+  const wanted = { after: position, generation, last, mostChanges, count: 1, previous: undefined, repeatsFrom: 0 }
   const { held, isFull, ready: [first], through } = yield* prepare(sender, wanted)
   if (first === undefined) {
     if (through === position) return isFull ? yield* change(sender, waitingFull) : undefined

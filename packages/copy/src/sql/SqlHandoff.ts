@@ -240,11 +240,13 @@ const givenOf = <A>(
   )
 })
 
+/** After a replay, a change can be passed over once more. The last decision is the one that counts. */
 const writeSkip = (db: Sql, consumer: string, skip: HandoffSkip): Effect.Effect<void, SinkError> =>
   db.run(
     sql`INSERT INTO ${schema}.handoff_skips (consumer, generation, seq, reason, by, skipped_at)
       VALUES (${consumer}, ${skip.generation}, ${skip.seq}, ${skip.reason}, ${skip.by}, ${time(skip.at)})
-      ON CONFLICT (consumer, generation, seq) DO NOTHING`
+      ON CONFLICT (consumer, generation, seq)
+        DO UPDATE SET reason = excluded.reason, by = excluded.by, skipped_at = excluded.skipped_at`
   )
 
 /**

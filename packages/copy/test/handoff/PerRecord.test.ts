@@ -123,6 +123,12 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       assert.deepStrictEqual(numbersOf(received).slice(12), [8, 13])
       assert.deepStrictEqual(yield* maintenance.handoffAsides(consumer), [])
       assert.deepStrictEqual((yield* maintenance.handoffSkips(consumer)).map(({ seq }) => seq), [3])
+      // It is refused and passed over again after a replay.
+      yield* moveConsumer(maintenance, { name: consumer, position: 2, when: "any" })
+      yield* sending(maintenance, post, { order })
+      yield* skipRefused(maintenance, { ...skip, seq: 3, by: "finance" })
+      const skips = yield* maintenance.handoffSkips(consumer)
+      assert.deepStrictEqual(skips.map(({ by, seq }) => [seq, by]), [[3, "finance"]])
       yield* maintenance.removeConsumer(consumer)
     }).pipe(Effect.scoped))
 

@@ -177,6 +177,35 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
       assert.lengthOf(first, 4)
     }).pipe(Effect.scoped))
 
+  it.live("looks twice at most for batches that were sent before, until the first one that has its lists and kinds", () =>
+    Effect.gen(function*() {
+      const { layer, maintenance } = yield* withChanges(destination, 60)
+      const { received, url } = yield* receiver(() => "ok")
+      const post = yield* postTo(url)
+      const limits = { changes: 2, bytes: 20_000 }
+      const kinds = new Set(["update", "missing"] as const)
+      yield* sending(maintenance, post, { limits, shape: { source: "north", isThin: false, kinds } })
+      yield* exporting(layer, Array.from({ length: 60 }, () => 3))
+      yield* sending(maintenance, post, { limits })
+      const before = received.slice(30)
+      assert.lengthOf(before, 30)
+      yield* moveConsumer(maintenance, { name: consumer, position: 0, when: "any" })
+      const looked: Array<number> = []
+      const counted: Maintenance = {
+        ...maintenance,
+        handoffBatches: (name, from) => {
+          looked.push(from.after)
+          return maintenance.handoffBatches(name, from)
+        }
+      }
+      yield* sending(counted, post, { limits: { ...limits, changes: 3 } })
+      const replayed = received.slice(60)
+      assert.deepStrictEqual(replayed.slice(0, 20).map(({ numbers }) => numbers.length), Array(20).fill(3))
+      assert.deepStrictEqual(replayed.slice(20).map(({ id }) => id), before.map(({ id }) => id))
+      // A read of changes may end after the first batch with its lists and kinds.
+      assert.isAtMost(looked.filter((after) => after < 60 - 12 - 8).length, 2)
+    }).pipe(Effect.scoped))
+
   it.live("begins a replay within a second while it sends", () =>
     Effect.gen(function*() {
       const { maintenance } = yield* withChanges(destination, 300)
