@@ -119,7 +119,7 @@ export const changesAfter = (
     Effect.map(reader.changeRange, (range) =>
       Stream.paginate({ after: position, last: range.last }, ({ after, last }) =>
         Effect.gen(function*() {
-          const rows = yield* reader.changes(after, batchSize, lists, since)
+          const rows = yield* reader.changes(after, batchSize, lists, { since })
           // Read the range after the rows: changes that were removed before the rows were read are then in the range.
           const later = yield* reader.changeRange
           if (later.generation !== range.generation) {

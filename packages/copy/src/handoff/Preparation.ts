@@ -50,6 +50,9 @@ export interface Prepared {
 /** The most changes that are read at a time. */
 const readAtOnce = 1000
 
+/** If the next changes are larger, only so many of them are read at a time: their texts are in memory. */
+const large = { bytes: 4_000_000, count: 8 }
+
 /** How many more changes are read than the batches before had. */
 const readMore = 8
 
@@ -73,7 +76,7 @@ export const prepare = Effect.fnUntraced(function*(
   // Batches are often limited by their size, and then more changes would be read in vain.
   const most = shape.kinds === undefined ? Math.min(readAtOnce, count * (previous ?? changes) + readMore) : readAtOnce
   const readAt = yield* Monotonic.millis
-  const found = yield* maintenance.changes(after, most, lists)
+  const found = yield* maintenance.changes(after, most, lists, { large })
   // If other lists or kinds were sent before, the query reads all their boundaries up to the first one of these.
   const isRepeated = (found.at(-1)?.seq ?? 0) >= repeatsFrom
   const stored = isRepeated
@@ -84,7 +87,7 @@ export const prepare = Effect.fnUntraced(function*(
     found.filter((row) => isSent(shape, row)),
     generation
   )
-  const isWhole = found.length < most && !isFull
+  const isWhole = found.length < most && found.length !== large.count && !isFull
   const ready: Array<ReadyBatch> = []
   let [index, through] = [0, after]
   while (index < sent.length && ready.length < count) {

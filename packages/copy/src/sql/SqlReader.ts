@@ -279,6 +279,10 @@ const factsOver = (db: Sql): FactReader => {
 
 const noFacts = Effect.sync(() => new Map<string, string>())
 
+/** The size of a text as it is stored, which neither database reads the text for. PostgreSQL compresses large ones. */
+const bytesOf = (column: string): Statement =>
+  sql`coalesce(${either(`octet_length(${column})`, `pg_column_size(${column})`)}, 0)`
+
 const changesOver = (
   db: Sql
 ): ChangeReader => {
@@ -298,19 +302,25 @@ const changesOver = (
         (rows) => new Map(rows.map((row) => [readText(row, "id"), readText(row, "before")]))
       )
     }),
-    changes: (after, count, lists, since) =>
-      Effect.flatMap(Effect.all([hasGenerations, hasRechecks]), ([has, hasChecks]) =>
+    changes: (after, count, lists, { large, since } = {}) => {
+      // The plus sign keeps SQLite from using the index by list: it would sort all changes for each batch.
+      const next = sql`FROM ${schema}.changes
+        WHERE seq > ${after} AND ${either("+", "")}list ${isOneOfTexts(lists.map(({ label }) => label))}
+          AND ${since === undefined ? raw("true") : sql`at >= ${{ type: "timestamptz", value: since }}`}
+        ORDER BY seq LIMIT`
+      const limit = large === undefined ? sql`${count}` : sql`(SELECT CASE WHEN sum(bytes) > ${large.bytes}
+        THEN cast(${large.count} AS bigint) ELSE cast(${count} AS bigint) END FROM (SELECT ${bytesOf("before")} + ${
+        bytesOf("after")
+      } AS bytes ${next} ${count}) AS sizes)`
+      return Effect.flatMap(Effect.all([hasGenerations, hasRechecks]), ([has, hasChecks]) =>
         db.read(
-          // The plus sign keeps SQLite from using the index by list: it would sort all changes for each batch.
           sql`SELECT seq, ${has ? ownGeneration : raw("NULL")} AS generation, list, scan, ${readTime("at")}, kind, id,
             ${join(["fields", "before", "after"].map(readJson))}, ${
             raw(hasChecks ? "rechecked" : "NULL AS rechecked")
-          } FROM ${schema}.changes
-          WHERE seq > ${after} AND ${either("+", "")}list ${isOneOfTexts(lists.map(({ label }) => label))}
-            AND ${since === undefined ? raw("true") : sql`at >= ${{ type: "timestamptz", value: since }}`}
-          ORDER BY seq LIMIT ${count}`,
+          } ${next} ${limit}`,
           (rows) => rows.map(toChange)
-        )),
+        ))
+    },
     consumerStates: Effect.flatMap(hasGenerations, (has) =>
       db.read(
         sql`SELECT name, position, ${readTime("moved_at")}, ${lastChange} AS last_change,

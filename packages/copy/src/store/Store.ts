@@ -268,12 +268,18 @@ export interface ChangeReader {
     scan: number,
     ids: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyMap<string, string>, SinkError>
-  /** Returns the next changes after a sequence number, in order, without those before `since` (ISO 8601 in UTC). */
+  /**
+   * Returns the next changes after a sequence number, in order, without those before `since` (ISO 8601 in UTC). If their
+   * texts, as they are stored, have more than `large.bytes`, returns the first `large.count` at most.
+   */
   readonly changes: (
     after: number,
     count: number,
     lists: ReadonlyArray<Lists.AnyList>,
-    since?: string
+    limits?: {
+      readonly since?: string | undefined
+      readonly large?: { readonly bytes: number; readonly count: number }
+    }
   ) => Effect.Effect<ReadonlyArray<ChangeRow>, SinkError>
   /** The consumers of changes, by name. */
   readonly consumerStates: Effect.Effect<ReadonlyArray<ConsumerState>, SinkError>

@@ -19,6 +19,7 @@ import {
   Redacted,
   type Scope
 } from "effect"
+import { randomBytes } from "node:crypto"
 import { basename, join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { Webhook } from "standardwebhooks"
@@ -204,6 +205,32 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
       assert.deepStrictEqual(replayed.slice(20).map(({ id }) => id), before.map(({ id }) => id))
       // A read of changes may end after the first batch with its lists and kinds.
       assert.isAtMost(looked.filter((after) => after < 60 - 12 - 8).length, 2)
+    }).pipe(Effect.scoped))
+
+  it.live("reads few changes at a time if they are large, and sends all", () =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const layer = destination.layer(folder)
+      const [small, large, count] = ["", randomBytes(300_000).toString("base64"), 40]
+      for (const [amount, text] of [[1, small], [2, small], [3, large]] as const) {
+        yield* exporting(layer, Array.from({ length: count }, () => `${amount},"note":"${text}"`))
+      }
+      const maintenance = yield* destination.open(folder)
+      yield* subscribed(maintenance)
+      const reads: Array<readonly [after: number, rows: number]> = []
+      const counted: Maintenance = {
+        ...maintenance,
+        changes: (after, most, lists, limits) =>
+          Effect.tap(maintenance.changes(after, most, lists, limits), ({ length }) => {
+            reads.push([after, length])
+            return Effect.void
+          })
+      }
+      const { received, url } = yield* receiver(() => "ok")
+      const shape = { source: "north", isThin: false, kinds: new Set(["update"] as const) }
+      yield* sending(counted, yield* postTo(url), { shape })
+      assert.deepStrictEqual(received.flatMap(({ numbers }) => numbers), numbersTo(2 * count))
+      for (const [after, rows] of reads) assert.isAtMost(rows, 8, `after ${after}`)
     }).pipe(Effect.scoped))
 
   it.live("begins a replay within a second while it sends", () =>

@@ -374,7 +374,8 @@ describe("the PostgreSQL schema", () => {
         `undefined id {"amount":1}`
       ])
       assert.deepStrictEqual(yield* reader.quarantine(undefined, 2, [Lists.invoices]), [])
-      const since = (moment: string) => Effect.map(reader.changes(0, 10, Lists.all, moment), (rows) => rows.length)
+      const since = (moment: string) =>
+        Effect.map(reader.changes(0, 10, Lists.all, { since: moment }), (rows) => rows.length)
       assert.deepStrictEqual([yield* since("2024-05-01T10:00:00.000Z"), yield* since("9999-01-01T00:00:00.000Z")], [
         1,
         0
