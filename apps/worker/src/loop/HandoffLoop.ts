@@ -190,7 +190,7 @@ const once = (
 const logCreatedAgain = ({ consumer, start }: SourceHandoff) =>
   Effect.annotateLogs(
     Effect.logWarning(
-      `the consumer was removed, and is created again, because the settings name it${
+      `the consumer no longer exists, and is created again, because the settings name it${
         start === "now" ? ": changes before now are not sent" : ""
       }`
     ),

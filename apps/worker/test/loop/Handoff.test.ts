@@ -200,7 +200,7 @@ describe("a worker with a consumer that has a URL", () => {
       yield* change(worker, file, advance)
       yield* untilEqual(worker, file, received)
       const text =
-        "the consumer was removed, and is created again, because the settings name it: changes before now are not sent"
+        "the consumer no longer exists, and is created again, because the settings name it: changes before now are not sent"
       assert.deepStrictEqual(worker.log(text), [])
       yield* maintaining(file, (maintenance) => maintenance.removeConsumer("ledger"))
       const [line] = yield* worker.untilLogged(text, 1)
