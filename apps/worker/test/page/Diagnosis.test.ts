@@ -227,23 +227,29 @@ const handoff: HandoffState = {
 describe("a hand-off", () => {
   const cases: ReadonlyArray<readonly [string, Partial<HandoffState>, string, ReadonlyArray<string>]> = [
     ["sends", {}, "good Sending", []],
-    ["is sent again", { attempts: 3, answer: "503" }, "warn Waiting", []],
+    ["is sent for the first time", { attempts: 1 }, "good Sending", []],
+    ["is sent again", { attempts: 3, answer: "401", nextAttemptAt: at }, "warn Waiting", [
+      "warn: The hand-off to ledger waits: the receiver has not accepted a batch after 3 attempts. The last answer was 401. It is sent again at 14:05:09 UTC."
+    ]],
+    ["is stopped after a restore", { state: "stopped", reason: "restored", answer: null }, "bad Stopped", [
+      "bad: The hand-off to ledger is stopped: the destination was restored, so the consumer has to say where it stands. To go on: payments changes ack ledger SEQ --generation GENERATION --source north, then payments handoff resume ledger --source north"
+    ]],
     ["is stopped", { state: "stopped", reason: "gone", answer: "410" }, "bad Stopped", [
-      "bad: The hand-off to ledger is stopped: the receiver wants no more changes (410). The last answer was 410. To go on: payments handoff resume ledger"
+      "bad: The hand-off to ledger is stopped: the receiver wants no more changes (410). The last answer was 410. To go on: payments handoff resume ledger --source north"
     ]],
     [
       "waits for a decision",
       { state: "waiting", reason: "refused", seq: 1042, answer: "422" },
       "bad Needs a decision",
       [
-        "bad: The hand-off to ledger waits for a decision about change 1,042: the receiver refuses a change. The last answer was 422. To go on: payments handoff skip ledger 1042 --reason TEXT"
+        "bad: The hand-off to ledger waits for a decision about change 1042: the receiver refuses a change. The last answer was 422. To go on: payments handoff resume ledger --source north, or payments handoff skip ledger 1042 --reason TEXT --source north"
       ]
     ],
     ["has set changes aside", { setAside: 3 }, "bad Needs a decision", [
-      "bad: The hand-off to ledger has set 3 changes aside, until a person decides: payments handoff list"
+      "bad: The hand-off to ledger has set 3 changes aside, until a person decides: payments handoff list --source north"
     ]],
     ["is not in the settings", { state: "removed", origin: null }, "warn Not in the settings", [
-      "warn: The settings no longer name the consumer ledger, and changes are kept for it."
+      "warn: The settings no longer name the consumer ledger, and changes are kept for it. To remove it: payments changes consumers --remove ledger --source north"
     ]],
     [
       "has no keys",
