@@ -100,7 +100,8 @@ it.live("every example of help runs", () =>
     const examples = new Set(examplesOf(root).filter((example) => example.startsWith("payments ")))
     assert.isAbove(examples.size, 40)
     const check = Effect.fnUntraced(function*(example: string) {
-      const isHandoff = example.startsWith("payments handoff") && !/--from|verify/.test(example)
+      const isHandoff = (example.startsWith("payments handoff") && !/--from|verify/.test(example)) ||
+        example.includes("--secret-of")
       const isSource = isHandoff || (/north|payments.toml/.test(example) && !example.includes("source add"))
       for (const file of files) {
         rmSync(file, { force: true })

@@ -102,7 +102,11 @@ describe("a worker with a consumer that has a URL", () => {
       yield* worker.untilUpToDate
       yield* change(worker, file, advance)
       const [line] = yield* worker.untilLogged("hand-off stopped", 1)
-      assert.deepInclude(line?.annotations, { reason: "gone", answer: "410", next: "payments handoff resume ledger --source north" })
+      assert.deepInclude(line?.annotations, {
+        reason: "gone",
+        answer: "410",
+        next: "payments handoff resume ledger --source north"
+      })
       assert.deepInclude(yield* handoffOf(worker), { state: "stopped", reason: "gone", answer: "410" })
       yield* change(worker, file, advance)
       const metrics = yield* Effect.promise(() =>

@@ -134,7 +134,9 @@ export const makePost = (target: Target): Effect.Effect<Post, never, Scope.Scope
     ),
     (agent) => (headers, body) =>
       Effect.flatMap(DateTime.now, (now) =>
-        Effect.clockWith((clock) => request({ url: target.url, agent, clock }, headers, body)).pipe(
+        Effect.clockWith((clock) =>
+          request({ url: target.url, agent, clock }, headers, body)
+        ).pipe(
           Effect.map((reply) => answerOf(reply, DateTime.toEpochMillis(now))),
           Effect.timeoutOrElse({
             duration: target.timeout,
