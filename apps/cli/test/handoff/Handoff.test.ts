@@ -262,6 +262,12 @@ describe("payments handoff list, resume, skip and replay", () => {
         shownWaiting.err.replaceAll(/\s+/g, " "),
         `main/ledger waits for a decision about change 5: the receiver refuses a change. To go on: payments handoff resume ledger --source main, or payments handoff skip ledger 5 --reason TEXT --source main`
       )
+      writeFileSync(config, lines)
+      const status = yield* run("status", "--config", config, "--format", "table")
+      assert.include(
+        status.out.replaceAll(/\s+/g, " "),
+        "the hand-off to ledger waits for a decision about change 5: the receiver refuses a change. To go on: payments handoff resume ledger --source main,"
+      )
       const pasted = yield* run("handoff", "resume", consumer, "--source", "main", "--config", config)
       assert.deepStrictEqual([pasted.code, pasted.out], [0, "ledger: goes on after change 4\n"])
       // The table of the last hand-off is removed.
