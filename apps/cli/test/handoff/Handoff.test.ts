@@ -280,6 +280,36 @@ describe("payments handoff list, resume, skip and replay", () => {
       assert.strictEqual(none.code, 0, none.err)
     }).pipe(Effect.scoped))
 
+  it.live("resume nothing that would stop again at once, and say what to do first", () =>
+    Effect.gen(function*() {
+      const { secret, to } = yield* prepared
+      const { requests, url } = yield* answering((numbers) => numbers.includes(5) ? 410 : 200)
+      yield* handingOff(to, url, secret)
+      const database = new DatabaseSync(to.slice("sqlite:".length))
+      const generation = String(database.prepare("SELECT generation FROM consumers").get()?.["generation"])
+      // As after a restore, and as if changes were removed by hand.
+      yield* run("restored", "--from", to)
+      const restored = yield* run("handoff", "resume", consumer, "--from", to)
+      assert.deepStrictEqual([restored.code, restored.out], [10, ""])
+      assert.include(restored.err, "payments changes ack ledger SEQ --generation GENERATION")
+      assert.strictEqual(
+        (yield* run("changes", "ack", consumer, "3", "--generation", generation, "--from", to)).code,
+        0
+      )
+      database.exec(
+        "DELETE FROM changes WHERE seq <= 5; INSERT INTO changes_pruned VALUES (1, 5, '2026-01-01T00:00:00.000Z')"
+      )
+      database.close()
+      const removed = yield* run("handoff", "resume", consumer, "--from", to)
+      assert.deepStrictEqual([removed.code, removed.out], [10, ""])
+      assert.include(removed.err, "payments changes ack ledger 5")
+      assert.strictEqual((yield* run("changes", "ack", consumer, "5", "--from", to)).code, 0)
+      assert.strictEqual((yield* run("handoff", "resume", consumer, "--from", to)).code, 0)
+      requests.length = 0
+      yield* handingOff(to, url, secret)
+      assert.deepStrictEqual(requests.flatMap(({ numbers }) => numbers), [6, 7, 8, 9, 10])
+    }).pipe(Effect.scoped))
+
   it.live("refuse a name that is none, and one without a hand-off", () =>
     Effect.gen(function*() {
       const { to } = yield* prepared

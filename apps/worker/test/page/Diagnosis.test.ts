@@ -4,7 +4,7 @@ import { durationWords, grouped } from "@payments/program"
 import { listDetails, sourceDetails } from "../../src/page/Details.ts"
 import { freshness, handoffVerdict, listFindings, sourceFindings, summary } from "../../src/page/Diagnosis.ts"
 import type { HandoffState, ListSnapshot } from "../../src/state/StatusSnapshot.ts"
-import { at, list, snapshots, source } from "./Snapshots.ts"
+import { at, handoff, list, snapshots, source } from "./Snapshots.ts"
 
 const failure = { kind: "full", reason: "Unauthorized", message: "invoices: not authorized (401)", since: at } as const
 const unscanned: Partial<ListSnapshot> = { ageSeconds: null, completeScan: null, isFresh: false }
@@ -206,23 +206,6 @@ describe("words", () => {
     )
   })
 })
-
-/** A hand-off that has sent everything. */
-const handoff: HandoffState = {
-  consumer: "ledger",
-  origin: "https://ledger.example",
-  state: "running",
-  reason: null,
-  seq: null,
-  position: 41,
-  lagChanges: 0,
-  lagSeconds: 0,
-  setAside: null,
-  attempts: 0,
-  nextAttemptAt: null,
-  answer: "200",
-  problem: null
-}
 
 describe("a hand-off", () => {
   const cases: ReadonlyArray<readonly [string, Partial<HandoffState>, string, ReadonlyArray<string>]> = [
