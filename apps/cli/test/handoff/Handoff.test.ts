@@ -335,6 +335,8 @@ describe("payments handoff test", () => {
         const { code, err, out } = yield* run("handoff", "test", consumer, "--config", config)
         assert.strictEqual(code, exitCode, err)
         assert.include(out + err, String(status))
+        assert.strictEqual(err.includes("it may have another key"), status === 401)
+        assert.strictEqual(err.includes("a redirect is never followed"), status === 307)
         assert.deepStrictEqual(requests.map(({ numbers }) => numbers), [[]])
         assert.strictEqual(JSON.parse(requests[0]?.body ?? "").type, "payments.test")
         const json = yield* run("handoff", "test", consumer, "--config", config, "--format", "json")

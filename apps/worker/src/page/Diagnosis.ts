@@ -75,7 +75,8 @@ export const sourceFindings = (source: SourceSnapshot, at: string): ReadonlyArra
         html`The rate limit store cannot be used. Until it can, this process sends only its share of the key's requests. Its log says why.`
     })
   }
-  for (const handoff of source.handoffs) found.push(...handoffFindings(handoff, source, at))
+  const ofHandoffs = source.handoffs.flatMap((handoff) => handoffFindings(handoff, source, at))
+  for (const tone of ["bad", "warn"] as const) found.push(...ofHandoffs.filter((one) => one.tone === tone))
   return found
 }
 

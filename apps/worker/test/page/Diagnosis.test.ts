@@ -263,6 +263,12 @@ describe("a hand-off", () => {
     assert.notInclude(details, "undefined")
   })
 
+  it("that needs a person comes before those that may go on by themselves", () => {
+    const [acme] = snapshots.handoffs.sources
+    const tones = sourceFindings(acme ?? assert.fail("no source"), at).map(({ tone }) => tone)
+    assert.deepStrictEqual(tones, ["bad", "bad", "bad", "bad", "warn", "warn"])
+  })
+
   it("that needs a person is in the summary", () => {
     const shown = source("north", { handoffs: [{ ...handoff, state: "stopped", reason: "gaveUp" }] })
     const { more: _, ...found } = summary({ version: "", startedAt: at, at, cluster: null, sources: [shown] })
