@@ -47,6 +47,9 @@ type line struct {
 	Amount     json.Number `json:"amount,omitempty"`
 }
 
+// A batch has at most max_bytes, unless one change is larger.
+const mostBytes = 16_000_000
+
 type store struct {
 	sync.Mutex
 	file *os.File
@@ -110,6 +113,7 @@ func (s *store) apply(body []byte) error {
 		}
 		text.Write(append(one, '\n'))
 		fresh = append(fresh, key)
+		// A change that is no repeat: do what it means to you. After "erased", erase the record.
 	}
 	_, err := s.file.WriteAt(text.Bytes(), s.size)
 	if err == nil {
@@ -149,11 +153,21 @@ func main() {
 	var keys [][]byte
 	for _, text := range strings.Fields(os.Getenv("SECRET")) {
 		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_"))
-		check(err)
+		if err != nil || !strings.HasPrefix(text, "whsec_") {
+			log.Fatal("SECRET needs keys whsec_…")
+		}
 		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		log.Fatal("SECRET needs keys whsec_…")
 	}
 	s := open(setting("DATABASE", "received.ndjson"))
 	http.HandleFunc("/", func(response http.ResponseWriter, request *http.Request) {
+		if request.ContentLength < 0 || request.ContentLength > mostBytes {
+			response.Header().Set("Connection", "close") // else the server would read some of it first
+			response.WriteHeader(http.StatusRequestEntityTooLarge)
+			return
+		}
 		body, err := io.ReadAll(request.Body)
 		switch {
 		case err != nil || !isSigned(keys, request.Header, body):
@@ -164,5 +178,6 @@ func main() {
 			response.WriteHeader(http.StatusNoContent) // only after the lines are on the disk
 		}
 	})
-	log.Fatal(http.ListenAndServe("127.0.0.1:"+setting("PORT", "8790"), nil))
+	server := http.Server{Addr: "127.0.0.1:" + setting("PORT", "8790"), ReadTimeout: 30 * time.Second}
+	log.Fatal(server.ListenAndServe())
 }

@@ -4,7 +4,11 @@ import base64, hashlib, hmac, json, os, sqlite3, time
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-KEYS = [base64.b64decode(key.replace("whsec_", "", 1)) for key in os.environ["SECRET"].split()]
+TEXTS = os.environ.get("SECRET", "").split()
+if not TEXTS or not all(text.startswith("whsec_") for text in TEXTS):
+    raise SystemExit("SECRET needs keys whsec_...")
+KEYS = [base64.b64decode(text[len("whsec_"):]) for text in TEXTS]
+MOST_BYTES = 16_000_000  # A batch has at most max_bytes, unless one change is larger.
 db = sqlite3.connect(os.environ.get("DATABASE", "received.db"))
 db.execute("""CREATE TABLE IF NOT EXISTS changes (generation TEXT, seq INTEGER, list TEXT, id TEXT, change TEXT,
   amount TEXT, PRIMARY KEY (generation, seq))""")
@@ -27,16 +31,25 @@ def apply(body):
             row = (batch["generation"], change["seq"], batch["list"], change["id"], change["change"],
                    None if amount is None else str(amount))
             if db.execute("INSERT OR IGNORE INTO changes VALUES (?, ?, ?, ?, ?, ?)", row).rowcount == 1:
-                pass  # A change that is no repeat: do what it means to you here, in the same transaction.
+                # A change that is no repeat: do what it means to you here, in the same transaction. After "erased", erase
+                # the record.
+                pass
 
 
 class Receiver(BaseHTTPRequestHandler):
+    timeout = 30  # A client that sends nothing must not block the others.
+
     def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("content-length", "0")))
-        status = 401
-        if is_signed(self.headers, body):
-            apply(body)  # if it fails, the connection closes without an answer, and the sender repeats the batch
-            status = 204
+        length = self.headers.get("content-length", "")
+        if not (length.isascii() and length.isdigit()) or len(length) > 9 or int(length) > MOST_BYTES:
+            return self.answer(413)
+        body = self.rfile.read(int(length))
+        if not is_signed(self.headers, body):
+            return self.answer(401)
+        apply(body)  # if it fails, the connection closes without an answer, and the sender repeats the batch
+        self.answer(204)
+
+    def answer(self, status):
         self.send_response(status)
         self.end_headers()
 

@@ -5,7 +5,10 @@ import { createServer, type IncomingHttpHeaders } from "node:http"
 import { DatabaseSync } from "node:sqlite"
 
 const { DATABASE = "received.db", PORT = "8790", SECRET = "" } = process.env
-const keys = SECRET.split(/\s+/).filter(Boolean).map((key) => Buffer.from(key.replace("whsec_", ""), "base64"))
+const texts = SECRET.split(/\s+/).filter(Boolean)
+if (texts.length === 0 || !texts.every((key) => key.startsWith("whsec_"))) throw new Error("SECRET needs keys whsec_…")
+const keys = texts.map((key) => Buffer.from(key.slice("whsec_".length), "base64"))
+const mostBytes = 16_000_000 // A batch has at most max_bytes, unless one change is larger.
 const db = new DatabaseSync(DATABASE)
 db.exec(`PRAGMA synchronous = FULL; CREATE TABLE IF NOT EXISTS changes (
   generation TEXT, seq INTEGER, list TEXT, id TEXT, change TEXT, amount TEXT, PRIMARY KEY (generation, seq))`)
@@ -26,12 +29,17 @@ const apply = (body: Buffer) => {
   db.exec("BEGIN IMMEDIATE")
   for (const { after, change, id, seq } of changes) {
     const { changes: inserted } = insert.run(generation, seq, list, id, change, after?.amount?.toString() ?? null)
-    if (inserted === 1) { /* A change that is no repeat: do what it means to you here, in the same transaction. */ }
+    if (inserted === 1) {
+      // A change that is no repeat: do what it means to you here, in the same transaction. After "erased", erase the record.
+    }
   }
   db.exec("COMMIT")
 }
 
 createServer((request, response) => {
+  if (!(Number(request.headers["content-length"]) <= mostBytes)) {
+    return response.writeHead(413, { connection: "close" }).end()
+  }
   const chunks: Array<Buffer> = []
   request.on("data", (chunk: Buffer) => chunks.push(chunk)).on("end", () => {
     const body = Buffer.concat(chunks)

@@ -32,6 +32,9 @@ import {
   fromDestination,
   fromFlag,
   grouped,
+  haltAdvice,
+  type Halted,
+  haltText,
   lowestExitCode,
   openSettingsOf,
   print,
@@ -65,6 +68,8 @@ interface ListStatus extends ListFreshness, OpenStatus {
   readonly isFresh: boolean | undefined
   /** Whether a rewrite of the destination is not complete, so that exports are refused. */
   readonly isRewriting: boolean
+  /** The hand-offs of the destination that send nothing until a person acts. */
+  readonly halted: ReadonlyArray<Halted>
   /** Undefined if any age is allowed. An age that is not known is too long. */
   readonly isOpenTooLong: boolean | undefined
 }
@@ -182,7 +187,7 @@ const statusesOf = Effect.fnUntraced(function*(
   const lists = resource.length > 0
     ? resource
     : source?.lists.map((name) => Lists.byName[name]) ?? Lists.all
-  const { found, rewriting } = yield* Effect.scoped(Effect.gen(function*() {
+  const { found, handoffs, rewriting } = yield* Effect.scoped(Effect.gen(function*() {
     const reader = yield* Destination.reader(destination)
     const freshness = yield* freshnessOf(reader, lists)
     return {
@@ -190,6 +195,7 @@ const statusesOf = Effect.fnUntraced(function*(
         freshness,
         (list, index) => Effect.map(openOf(reader, lists[index], limits, source), (open) => ({ ...list, ...open }))
       ),
+      handoffs: yield* reader.handoffs,
       rewriting: (yield* reader.personal).rewriting
     }
   }))
@@ -205,6 +211,9 @@ const statusesOf = Effect.fnUntraced(function*(
       maxAge,
       isFresh: maxAge === undefined ? undefined : isFresh(list, maxAge, now),
       isRewriting: rewriting,
+      halted: handoffs.flatMap(({ batch, consumer, reason = null, state }): ReadonlyArray<Halted> =>
+        state === "running" ? [] : [{ consumer, state, reason, seq: state === "waiting" ? batch?.last ?? null : null }]
+      ),
       oldestOpen: oldest,
       isOpenTooLong: list.maxOpen === undefined
         ? undefined
@@ -292,12 +301,19 @@ const textOf = (
     }a rewrite of personal data has begun and is not complete, so exports are refused; payments rewrite completes it`
   )
   const restored = destinations.flatMap((status) => generationNotes(status).map((note) => `${prefix(status)}${note}`))
+  const halted = destinations.flatMap((status) =>
+    status.halted.map((one) =>
+      `${prefix(status)}the hand-off to ${one.consumer} ${haltText(one)}. To go on: ${haltAdvice(one, status.place)}`
+    )
+  )
   const readers = destinations.flatMap((status) =>
     status.consumers.map((consumer) => ({ ...consumer, name: `${prefix(status)}${consumer.name}` }))
   )
   const text = [
     lists.print(statuses.map(cellsOf)),
-    ...[...rewriting, ...restored, ...statuses.flatMap(notesOf)].flatMap((note) => wrapWords(printable(note), width))
+    ...[...rewriting, ...restored, ...halted, ...statuses.flatMap(notesOf)].flatMap((note) =>
+      wrapWords(printable(note), width)
+    )
       .map((line) => `${line}\n`),
     ...(readers.length === 0 ? [] : ["\n", consumers.print(readers.map(consumerCells))])
   ].join("")

@@ -56,12 +56,13 @@ const reason = nullable(Schema.Literals(["gone", "gaveUp", "restored", "removed"
 export const handoffList = jsonOutput({
   name: "handoff-list",
   version: 1,
-  description: "the hand-offs, one row for each; new: it has not begun",
+  description:
+    "the hand-offs, one row for each; new: it has not begun; removed: the sources file no longer names it, and changes are kept for it",
   commands: ["handoff list"],
   row: {
     source: nullable(text),
     consumer: text,
-    state: Schema.Literals(["new", "running", "stopped", "waiting"]),
+    state: Schema.Literals(["new", "running", "stopped", "waiting", "removed"]),
     reason,
     position: nullable(integer),
     lag: nullable(integer),

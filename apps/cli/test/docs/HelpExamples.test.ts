@@ -100,7 +100,8 @@ it.live("every example of help runs", () =>
     const examples = new Set(examplesOf(root).filter((example) => example.startsWith("payments ")))
     assert.isAbove(examples.size, 40)
     const check = Effect.fnUntraced(function*(example: string) {
-      const isHandoff = example.startsWith("payments handoff") && !/--from|verify/.test(example)
+      const isHandoff = (example.startsWith("payments handoff") && !/--from|verify/.test(example)) ||
+        example.includes("--secret-of")
       const isSource = isHandoff || (/north|payments.toml/.test(example) && !example.includes("source add"))
       for (const file of files) {
         rmSync(file, { force: true })
@@ -132,11 +133,9 @@ it.live("every example of help runs", () =>
       else if (otherwise[example] === undefined) assert.strictEqual(ended.value.code, 0, `${example}\n${printed}`)
       else assert.include(printed, otherwise[example])
     })
-    const [short, long] = [
-      [...examples].filter((example) => !isLong.test(example)),
-      [...examples].filter((example) => isLong.test(example))
-    ]
-    yield* Effect.forEach(short, check)
-    yield* Effect.forEach(long, check, { concurrency: "unbounded" })
+    // The sources file is written for each example that needs it.
+    const isAlone = (example: string) => !isLong.test(example) || example.includes("--secret-of")
+    yield* Effect.forEach([...examples].filter(isAlone), check)
+    yield* Effect.forEach([...examples].filter((example) => !isAlone(example)), check, { concurrency: "unbounded" })
     assert.deepStrictEqual(Object.keys(otherwise).filter((example) => !examples.has(example)), [])
   }).pipe(Effect.scoped, Effect.provide(TestConsole.layer)))

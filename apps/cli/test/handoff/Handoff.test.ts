@@ -133,6 +133,32 @@ describe("payments sandbox receiver", () => {
       assert.include(JSON.stringify(yield* shown.end), "\"amount\":2")
     }).pipe(Effect.scoped))
 
+  it.live("has the keys of a hand-off of the sources file, also those that a command prints", () =>
+    Effect.gen(function*() {
+      const { config, keyFile, secret, to, write } = yield* prepared
+      write("http://127.0.0.1:9/", `secret_command = ["cat", "${keyFile}"]`)
+      const { end, url } = yield* receiving("--secret-of", consumer, "--config", config)
+      assert.strictEqual((yield* handingOff(to, url, secret)).state, "running")
+      assert.deepInclude((yield* end).at(-1).summary, { refused: 0, applied: 10 })
+      for (const args of [["--secret-of", consumer, "--secret-file", keyFile], ["--secret-of", "other"]]) {
+        const { code, err } = yield* run("sandbox", "receiver", "--port", "0", "--config", config, ...args)
+        assert.strictEqual(code, 2, err)
+      }
+      write("http://127.0.0.1:9/", `secret_command = ["false"]`)
+      const { code, err } = yield* run(
+        "sandbox",
+        "receiver",
+        "--port",
+        "0",
+        "--config",
+        config,
+        "--secret-of",
+        consumer
+      )
+      assert.strictEqual(code, 3, err)
+      assert.include(err, "secret_command")
+    }).pipe(Effect.scoped))
+
   it.live.each(
     [
       [[], "Give the keys of the hand-off"],
@@ -161,7 +187,10 @@ describe("payments handoff list, resume, skip and replay", () => {
         assert.strictEqual(code, 0, err)
         return JSON.parse(out)
       })
-      assert.deepStrictEqual((yield* list()).map((row: { state: string }) => row.state), ["new"])
+      assert.deepStrictEqual(
+        (yield* list()).map((row: { state: string; lag_seconds: null }) => [row.state, row.lag_seconds]),
+        [["new", null]]
+      )
       let refusedSeq: number | undefined = 5
       const { requests, url } = yield* answering((numbers) => numbers.includes(refusedSeq ?? 0) ? 422 : 200)
       yield* handingOff(to, url, secret)
@@ -208,6 +237,79 @@ describe("payments handoff list, resume, skip and replay", () => {
       assert.include(removed.err, "were removed and cannot be read any more")
     }).pipe(Effect.scoped))
 
+  it.live("show each hand-off that can be read, say which destination cannot be opened, and how to go on", () =>
+    Effect.gen(function*() {
+      const { config, folder, secret, to } = yield* prepared
+      const { url } = yield* answering((numbers) => numbers.includes(5) ? 422 : 200)
+      yield* handingOff(to, url, secret)
+      const lines = readFileSync(config, "utf8")
+      const table = (name: string, more: string) =>
+        `[sources.${name}]\nbase_url = "https://payments.example.com"\napi_key_env = "KEY"\nto = "sqlite:${
+          join(folder, `${name}.db`)
+        }"\n${more}\n`
+      const handoff = `[sources.north.handoff.books]\nurl = "https://books.example"\nsecret_file = "ledger.secret"`
+      // A source without hand-offs may have no destination yet.
+      writeFileSync(config, lines + table("north", handoff) + table("south", ""))
+      const json = yield* run("handoff", "list", "--config", config, "--format", "json")
+      assert.deepStrictEqual(JSON.parse(json.out).map((row: { source: string }) => row.source), ["main"])
+      assert.deepStrictEqual([json.code, json.err.includes("north.db"), json.err.includes("south.db")], [
+        9,
+        true,
+        false
+      ])
+      const shownWaiting = yield* run("handoff", "list", "--config", config, "--format", "table")
+      assert.include(
+        shownWaiting.err.replaceAll(/\s+/g, " "),
+        `main/ledger waits for a decision about change 5: the receiver refuses a change. To go on: payments handoff resume ledger --source main, or payments handoff skip ledger 5 --reason TEXT --source main`
+      )
+      writeFileSync(config, lines)
+      const status = yield* run("status", "--config", config, "--format", "table")
+      assert.include(
+        status.out.replaceAll(/\s+/g, " "),
+        "the hand-off to ledger waits for a decision about change 5: the receiver refuses a change. To go on: payments handoff resume ledger --source main,"
+      )
+      const pasted = yield* run("handoff", "resume", consumer, "--source", "main", "--config", config)
+      assert.deepStrictEqual([pasted.code, pasted.out], [0, "ledger: goes on after change 4\n"])
+      // The table of the last hand-off is removed.
+      writeFileSync(config, lines.slice(0, lines.indexOf("[sources.main.handoff")))
+      const removed = yield* run("handoff", "list", "--config", config, "--format", "json")
+      assert.deepInclude(JSON.parse(removed.out)[0], { consumer, state: "removed", to: null })
+      const shown = yield* run("handoff", "list", "--config", config, "--format", "table")
+      assert.include(shown.err.replaceAll(/\s+/g, " "), `payments changes consumers --remove ledger --source main`)
+      const none = yield* run("changes", "consumers", "--remove", consumer, "--source", "main", "--config", config)
+      assert.strictEqual(none.code, 0, none.err)
+    }).pipe(Effect.scoped))
+
+  it.live("resume nothing that would stop again at once, and say what to do first", () =>
+    Effect.gen(function*() {
+      const { secret, to } = yield* prepared
+      const { requests, url } = yield* answering((numbers) => numbers.includes(5) ? 410 : 200)
+      yield* handingOff(to, url, secret)
+      const database = new DatabaseSync(to.slice("sqlite:".length))
+      const generation = String(database.prepare("SELECT generation FROM consumers").get()?.["generation"])
+      // As after a restore, and as if changes were removed by hand.
+      yield* run("restored", "--from", to)
+      const restored = yield* run("handoff", "resume", consumer, "--from", to)
+      assert.deepStrictEqual([restored.code, restored.out], [10, ""])
+      assert.include(restored.err, "payments changes ack ledger SEQ --generation GENERATION")
+      assert.strictEqual(
+        (yield* run("changes", "ack", consumer, "3", "--generation", generation, "--from", to)).code,
+        0
+      )
+      database.exec(
+        "DELETE FROM changes WHERE seq <= 5; INSERT INTO changes_pruned VALUES (1, 5, '2026-01-01T00:00:00.000Z')"
+      )
+      database.close()
+      const removed = yield* run("handoff", "resume", consumer, "--from", to)
+      assert.deepStrictEqual([removed.code, removed.out], [10, ""])
+      assert.include(removed.err, "payments changes ack ledger 5")
+      assert.strictEqual((yield* run("changes", "ack", consumer, "5", "--from", to)).code, 0)
+      assert.strictEqual((yield* run("handoff", "resume", consumer, "--from", to)).code, 0)
+      requests.length = 0
+      yield* handingOff(to, url, secret)
+      assert.deepStrictEqual(requests.flatMap(({ numbers }) => numbers), [6, 7, 8, 9, 10])
+    }).pipe(Effect.scoped))
+
   it.live("refuse a name that is none, and one without a hand-off", () =>
     Effect.gen(function*() {
       const { to } = yield* prepared
@@ -233,6 +335,8 @@ describe("payments handoff test", () => {
         const { code, err, out } = yield* run("handoff", "test", consumer, "--config", config)
         assert.strictEqual(code, exitCode, err)
         assert.include(out + err, String(status))
+        assert.strictEqual(err.includes("it may have another key"), status === 401)
+        assert.strictEqual(err.includes("a redirect is never followed"), status === 307)
         assert.deepStrictEqual(requests.map(({ numbers }) => numbers), [[]])
         assert.strictEqual(JSON.parse(requests[0]?.body ?? "").type, "payments.test")
         const json = yield* run("handoff", "test", consumer, "--config", config, "--format", "json")

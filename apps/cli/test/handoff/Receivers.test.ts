@@ -1,5 +1,5 @@
 /** The receivers of the docs: each applies every change once, also if it is killed. Runs those whose language is installed. */
-import { assert, describe, it } from "@effect/vitest"
+import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
 import { sign } from "@payments/copy/handoff"
 import { layerTest } from "@payments/core/testing"
 import { freePort } from "@payments/testkit/FreePort"
@@ -7,8 +7,9 @@ import { rowsOf, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { spawn, spawnSync } from "@payments/testkit/TestProcess"
 import { Effect, Fiber } from "effect"
 import { once } from "node:events"
-import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { runInProcess } from "../program/InProcess.ts"
@@ -30,7 +31,7 @@ const inDatabase = (file: string): ReadonlyArray<Stored> =>
   }))
 
 const inLines = (file: string): ReadonlyArray<Stored> =>
-  readFileSync(file, "utf8").trimEnd().split("\n").map((line) => ({
+  readFileSync(file, "utf8").split("\n").slice(0, -1).map((line) => ({
     seq: Number(JSON.parse(line).seq),
     amount: /"amount":(-?\d+)/.exec(line)?.[1] ?? null
   }))
@@ -38,7 +39,7 @@ const inLines = (file: string): ReadonlyArray<Stored> =>
 const receivers = [
   { file: "receiver.ts", program: process.execPath, args: ["--no-warnings"], version: "--version", read: inDatabase },
   { file: "receiver.py", program: "python3", args: [], version: "--version", read: inDatabase },
-  { file: "receiver.go", program: "go", args: ["run"], version: "version", read: inLines }
+  { file: "receiver.go", program: "go", args: [], version: "version", read: inLines }
 ]
 
 /** Returns why a program cannot be run, for the title of its tests. */
@@ -55,17 +56,43 @@ const listens = (port: number) =>
     socket.once("error", () => resume(Effect.succeed(false)))
   })
 
+/** Sends the head of a request, and nothing of its body. Returns the first line of the answer. */
+const statusLine = (port: number, headers: string) =>
+  Effect.callback<string>((resume) => {
+    const socket = connect(port, "127.0.0.1", () => socket.write(`POST / HTTP/1.1\r\nHost: a\r\n${headers}\r\n`))
+    socket.once("data", (data: Buffer) => {
+      resume(Effect.succeed(data.toString("latin1").split("\r\n")[0] ?? ""))
+      socket.destroy()
+    })
+    socket.once("error", (error) => resume(Effect.die(error)))
+  })
+
 describe.each(receivers)("docs/receivers/$file", ({ args, file, program, read, version }) => {
   const why = absence(program, version)
+  const source = join(folderOfReceivers, file)
+
+  /** The program and arguments that run the receiver. A kill of `go run` would leave the program that it has built. */
+  const command: readonly [string, ReadonlyArray<string>] = program === "go"
+    ? [join(tmpdir(), `receiver-${process.pid}`), []]
+    : [program, [...args, source]]
+  const env = { PATH: process.env["PATH"] ?? "", HOME: process.env["HOME"] ?? "" }
+  if (program === "go" && why === undefined) {
+    beforeAll(() => {
+      const { status, stderr } = spawnSync("go", ["build", "-o", command[0], source], { encoding: "utf8", env })
+      assert.strictEqual(status, 0, stderr)
+    }, 120_000)
+    afterAll(() => rmSync(command[0]))
+  }
+
   const title = (text: string) => why === undefined ? text : `${text} (${why})`
 
   /** Starts the receiver. Returns its process when it listens. */
-  const start = Effect.fnUntraced(function*(port: number, env: Record<string, string>) {
+  const start = Effect.fnUntraced(function*(port: number, settings: Record<string, string>) {
     const child = yield* Effect.acquireRelease(
       Effect.sync(() =>
-        spawn(program, [...args, join(folderOfReceivers, file)], {
+        spawn(command[0], [...command[1]], {
           stdio: ["ignore", "inherit", "inherit"],
-          env: { PATH: process.env["PATH"] ?? "", HOME: process.env["HOME"] ?? "", ...env, PORT: String(port) }
+          env: { ...env, ...settings, PORT: String(port) }
         })
       ),
       (started) => Effect.sync(() => started.kill("SIGKILL"))
@@ -97,8 +124,8 @@ describe.each(receivers)("docs/receivers/$file", ({ args, file, program, read, v
           assert.strictEqual(code, amount === 1n ? 0 : 10, err)
         }
         // The first key is not in use any more.
-        const env = { SECRET: `${newSecret()}\n${secret}\n`, DATABASE: database }
-        let child = yield* start(port, env)
+        const settings = { SECRET: `${newSecret()}\n${secret}\n`, DATABASE: database }
+        let child = yield* start(port, settings)
         const sending = yield* Effect.forkChild(handingOff(to, `http://127.0.0.1:${port}/hook`, secret))
         for (let kill = 0; kill < 3; kill++) {
           const before = existsSync(database) ? read(database).length : 0
@@ -108,7 +135,7 @@ describe.each(receivers)("docs/receivers/$file", ({ args, file, program, read, v
           const exited = once(child, "exit")
           child.kill("SIGKILL")
           yield* Effect.promise(() => exited)
-          child = yield* start(port, env)
+          child = yield* start(port, settings)
         }
         assert.strictEqual((yield* Fiber.join(sending)).state, "running")
         assert.deepStrictEqual(
@@ -119,15 +146,31 @@ describe.each(receivers)("docs/receivers/$file", ({ args, file, program, read, v
     60_000
   )
 
+  it.skipIf(why !== undefined)(title("does not start without a key that it can use"), () => {
+    for (const secret of ["", " ", "whsk_AAAA"]) {
+      const { status, stderr, stdout } = spawnSync(command[0], [...command[1]], {
+        encoding: "utf8",
+        timeout: 30_000,
+        env: { ...env, SECRET: secret, DATABASE: "/dev/null" }
+      })
+      assert.strictEqual(status, 1, secret)
+      assert.include(stderr, "SECRET needs keys")
+      assert.notInclude(stdout + stderr, "AAAA")
+    }
+  })
+
   it.live.skipIf(why !== undefined)(
     title("refuses altered bytes, another key and an old time, and accepts a test"),
     () =>
       Effect.gen(function*() {
         const { database, port, secret } = yield* setUp
         yield* start(port, { SECRET: secret, DATABASE: database })
-        const body = Buffer.from(
-          `{"type":"payments.changes","list":"invoices","generation":"g","first":1,"last":1,"changes":[{"seq":1,"change":"missing","id":"a","fields":[],"before":{"amount":1},"after":null}],"schemaVersion":1}`
-        )
+        const bodyOf = (generation: string, ...changes: ReadonlyArray<string>) =>
+          Buffer.from(
+            `{"type":"payments.changes","list":"invoices","generation":"${generation}","first":1,"last":9,"changes":[${changes}],"schemaVersion":1}`
+          )
+        const missing = `{"seq":1,"change":"missing","id":"a","fields":[],"before":{"amount":1},"after":null}`
+        const body = bodyOf("g", missing)
         // oxlint-disable-next-line no-restricted-properties -- receivers compare it with the wall clock
         const now = Math.floor(Date.now() / 1000)
         const send = (headers: Record<string, string>, sent: Buffer) =>
@@ -148,11 +191,25 @@ describe.each(receivers)("docs/receivers/$file", ({ args, file, program, read, v
         assert.strictEqual(yield* send(signed(now - 400), body), 401)
         assert.strictEqual(yield* send(signed(now + 400), body), 401)
         assert.strictEqual(yield* send({}, body), 401)
+        // The length alone decides, so nothing of the body is read.
+        assert.match(yield* statusLine(port, "Content-Length: 99000000\r\n"), /^HTTP\/1\.[01] 413 /)
+        assert.match(yield* statusLine(port, "Transfer-Encoding: chunked\r\n"), /^HTTP\/1\.[01] 413 /)
         const test = Buffer.from(`{"type":"payments.test","source":"main","changes":[],"schemaVersion":1}`)
         assert.strictEqual(yield* send(signed(now, secret, test), test), 204)
         assert.strictEqual(yield* send(signed(), body), 204)
         assert.strictEqual(yield* send(signed(), body), 204)
-        assert.deepStrictEqual(read(database), [{ seq: 1, amount: null }])
+        // A batch with some repeats is applied without them, and another generation has its own numbers.
+        const partial = bodyOf("g", missing, `{"seq":2,"change":"erased","id":"a"}`)
+        const insert =
+          `{"seq":1,"change":"insert","id":"a","fields":[],"before":null,"after":{"amount":-9007199254740993}}`
+        for (const one of [partial, bodyOf("h", insert), bodyOf("h", insert)]) {
+          assert.strictEqual(yield* send(signed(now, secret, one), one), 204)
+        }
+        assert.deepStrictEqual(read(database).map(({ amount, seq }) => `${seq} ${amount ?? ""}`).toSorted(), [
+          "1 ",
+          "1 -9007199254740993",
+          "2 "
+        ])
       }).pipe(Effect.scoped),
     60_000
   )

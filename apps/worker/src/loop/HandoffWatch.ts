@@ -5,11 +5,12 @@
 import type { ConsumerState, Maintenance, SinkError } from "@payments/copy"
 import type { Handoff, HandoffAside } from "@payments/copy/handoff"
 import { Lists, Monotonic } from "@payments/core"
+import { haltAdvice } from "@payments/program"
 import type { Source } from "@payments/program/sources"
 import { DateTime, Duration, Effect, Latch } from "effect"
 import { problemAnnotations } from "../state/Log.ts"
 import { inactive, type Status } from "../state/Status.ts"
-import { commandFor, type HandoffState, isHalted } from "../state/StatusSnapshot.ts"
+import { haltedOf, type HandoffState, placeOf } from "../state/StatusSnapshot.ts"
 
 /** Wakes one waiting fiber. A signal that nobody awaits is kept. */
 export interface Signal {
@@ -107,7 +108,7 @@ const makeRead = ({ source, status, wakes }: WatchOptions, maintenance: Maintena
         return after
       })
     }))
-    yield* Effect.forEach(changes, ([before, after]) => logTransition(before, after))
+    yield* Effect.forEach(changes, ([before, after]) => logTransition(source, before, after))
   })
 }
 
@@ -149,26 +150,28 @@ const makeOldestAt = ({ lists }: Source, maintenance: Maintenance) => {
   })
 }
 
-const logTransition = (before: HandoffState, after: HandoffState): Effect.Effect<void> => {
+const logTransition = (source: Source, before: HandoffState, after: HandoffState): Effect.Effect<void> => {
   const { answer, consumer, reason, seq, setAside, state } = after
   if ((setAside ?? 0) > 0 && (before.setAside ?? 0) === 0) {
     return Effect.annotateLogs(Effect.logError("hand-off sets changes aside, which wait for a decision"), {
       consumer,
       setAside,
-      next: "payments handoff list"
+      next: `payments handoff list ${placeOf(source)}`
     })
   }
   if (before.state === state && before.seq === seq && before.reason === reason) return Effect.void
-  if (isHalted(after)) {
+  const halted = haltedOf(after)
+  if (halted !== undefined) {
     const message = state === "waiting" ? "hand-off waits for a decision" : "hand-off stopped"
-    return Effect.annotateLogs(Effect.logError(message), { consumer, reason, seq, answer, next: commandFor(after) })
+    const next = haltAdvice(halted, placeOf(source))
+    return Effect.annotateLogs(Effect.logError(message), { consumer, reason, seq, answer, next })
   }
-  return isHalted(before) && state === "running"
+  return haltedOf(before) !== undefined && state === "running"
     ? Effect.annotateLogs(Effect.logInfo("hand-off resumed"), { consumer })
     : state === "removed"
     ? Effect.annotateLogs(
       Effect.logWarning("the settings no longer name a consumer, which still keeps changes from being removed"),
-      { consumer, next: `payments changes consumers --remove ${consumer}` }
+      { consumer, next: `payments changes consumers --remove ${consumer} ${placeOf(source)}` }
     )
     : Effect.void
 }

@@ -40,7 +40,7 @@ export const sourceDetails = ({ handoffs, lists, name }: SourceSnapshot, isOneOf
 }
 
 const handoffTable = (handoffs: ReadonlyArray<HandoffState>, at: string): Html =>
-  html`<table class="card plain consumers" role="table">
+  html`<table class="card plain consumers handoffs" role="table">
       <caption>Hand-offs</caption>
       <thead role="rowgroup"><tr role="row">${
     ["Consumer", "State", "Behind", "Last answer", "Next attempt"].map(columnHeader)

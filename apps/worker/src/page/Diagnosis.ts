@@ -1,14 +1,13 @@
 /** What the state of a list or a source means for a person: how bad it is, in one word and in sentences. */
 import { heldBackText, skippedText, undatedIn } from "@payments/copy"
-import type { HandoffReason } from "@payments/copy/handoff"
-import { allOf, counted, durationWords, grouped } from "@payments/program"
+import { allOf, counted, durationWords, grouped, haltCommands, haltText } from "@payments/program"
 import { type Html, html } from "@payments/program/html"
 import {
-  commandFor,
+  haltedOf,
   type HandoffState,
-  isHalted,
   isWithoutRunner,
   type ListSnapshot,
+  placeOf,
   type Snapshot,
   type SourceSnapshot
 } from "../state/StatusSnapshot.ts"
@@ -76,18 +75,9 @@ export const sourceFindings = (source: SourceSnapshot, at: string): ReadonlyArra
         html`The rate limit store cannot be used. Until it can, this process sends only its share of the key's requests. Its log says why.`
     })
   }
-  for (const handoff of source.handoffs) found.push(...handoffFindings(handoff, at))
+  const ofHandoffs = source.handoffs.flatMap((handoff) => handoffFindings(handoff, source, at))
+  for (const tone of ["bad", "warn"] as const) found.push(...ofHandoffs.filter((one) => one.tone === tone))
   return found
-}
-
-/** Why a hand-off stands still, in words. */
-const haltWords: { readonly [reason in HandoffReason]: string } = {
-  gone: "the receiver wants no more changes (410)",
-  gaveUp: "the receiver has not accepted a batch for too long",
-  restored: "the destination was restored, so the consumer has to say where it stands",
-  removed: "changes after its position were removed",
-  refused: "the receiver refuses a change",
-  full: "as many changes are set aside as are allowed"
 }
 
 export const handoffVerdict = ({ attempts, problem, setAside, state }: HandoffState): Verdict => {
@@ -106,23 +96,24 @@ export const handoffVerdict = ({ attempts, problem, setAside, state }: HandoffSt
   }
 }
 
-const handoffFindings = (handoff: HandoffState, at: string): ReadonlyArray<Finding> => {
-  const { answer, consumer, problem, reason, seq, setAside, state } = handoff
+const handoffFindings = (handoff: HandoffState, source: SourceSnapshot, at: string): ReadonlyArray<Finding> => {
+  const { answer, attempts, consumer, nextAttemptAt, problem, setAside, state } = handoff
   const name = html`The hand-off to <bdi>${consumer}</bdi>`
-  if (isHalted(handoff)) {
-    const about = seq === null ? "" : ` about change ${grouped(seq)}`
-    const what = state === "waiting" ? `waits for a decision${about}` : "is stopped"
-    const why = reason === null ? "" : `: ${haltWords[reason]}`
-    const last = answer === null ? "" : ` The last answer was ${answer}.`
-    return [{
-      tone: "bad",
-      sentence: html`${name} ${what}${why}.${last} To go on: <code>${commandFor(handoff)}</code>`
-    }]
+  const place = placeOf(source)
+  const last = answer === null ? "" : ` The last answer was ${answer}.`
+  const halted = haltedOf(handoff)
+  if (halted !== undefined) {
+    const commands = haltCommands(halted, place).map(({ command, joint }) =>
+      html`${joint === "" ? "" : `, ${joint} `}<code>${command}</code>`
+    )
+    return [{ tone: "bad", sentence: html`${name} ${haltText(halted)}.${last} To go on: ${commands}` }]
   }
   if (state === "removed") {
+    const command = `payments changes consumers --remove ${consumer} ${place}`
     return [{
       tone: "warn",
-      sentence: html`The settings no longer name the consumer <bdi>${consumer}</bdi>, and changes are kept for it.`
+      sentence:
+        html`The settings no longer name the consumer <bdi>${consumer}</bdi>, and changes are kept for it. To remove it: <code>${command}</code>`
     }]
   }
   if (setAside !== null && setAside > 0) {
@@ -130,12 +121,20 @@ const handoffFindings = (handoff: HandoffState, at: string): ReadonlyArray<Findi
       tone: "bad",
       sentence: html`${name} has set ${
         counted(setAside, "change")
-      } aside, until a person decides: <code>payments handoff list</code>`
+      } aside, until a person decides: <code>payments handoff list ${place}</code>`
     }]
   }
-  return problem === null
-    ? []
-    : [{ tone: "warn", sentence: html`${name} waits: ${said(problem.message)} ${since(problem.since, at)}` }]
+  if (problem !== null) {
+    return [{ tone: "warn", sentence: html`${name} waits: ${said(problem.message)} ${since(problem.since, at)}` }]
+  }
+  if (state !== "running" || attempts < 2) return []
+  const next = nextAttemptAt === null ? "" : html` It is sent again at ${time(nextAttemptAt, at)}.`
+  return [{
+    tone: "warn",
+    sentence: html`${name} waits: the receiver has not accepted a batch after ${
+      counted(attempts, "attempt")
+    }.${last}${next}`
+  }]
 }
 
 /** The worst finding comes first. With the name of the source, a finding links to the details of the list. */

@@ -4,7 +4,7 @@
  */
 import type { Certificate, ConsumerState, Generation, ListFreshness, OpenRecords, Overview } from "@payments/copy"
 import type { HandoffReason } from "@payments/copy/handoff"
-import type { ObservedList } from "@payments/program"
+import { type Halted, type ObservedList, shellWord } from "@payments/program"
 
 export interface Problem {
   /** The error's tag, such as `Unavailable`. */
@@ -87,14 +87,12 @@ export interface HandoffState {
   readonly problem: Problem | null
 }
 
-/** Whether nothing is sent until a person acts. */
-export const isHalted = ({ state }: HandoffState): boolean => state === "stopped" || state === "waiting"
+/** Returns the hand-off if nothing is sent until a person acts, else undefined. */
+export const haltedOf = ({ consumer, reason, seq, state }: HandoffState): Halted | undefined =>
+  state === "stopped" || state === "waiting" ? { consumer, reason, seq, state } : undefined
 
-/** What a person runs to let a hand-off go on. */
-export const commandFor = ({ consumer, seq, state }: HandoffState): string =>
-  state === "waiting"
-    ? `payments handoff skip ${consumer} ${seq ?? "SEQ"} --reason TEXT`
-    : `payments handoff resume ${consumer}`
+/** The flag of commands that names a source. */
+export const placeOf = ({ name }: Pick<SourceSnapshot, "name">): string => `--source ${shellWord(name)}`
 
 /** Whether no live runner of the cluster is known to have the source. */
 export const isWithoutRunner = ({ runner, state }: SourceSnapshot): boolean => state === "elsewhere" && runner === null

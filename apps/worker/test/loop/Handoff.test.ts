@@ -103,7 +103,11 @@ describe("a worker with a consumer that has a URL", () => {
       yield* worker.untilUpToDate
       yield* change(worker, file, advance)
       const [line] = yield* worker.untilLogged("hand-off stopped", 1)
-      assert.deepInclude(line?.annotations, { reason: "gone", answer: "410", next: "payments handoff resume ledger" })
+      assert.deepInclude(line?.annotations, {
+        reason: "gone",
+        answer: "410",
+        next: "payments handoff resume ledger --source north"
+      })
       assert.deepInclude(yield* handoffOf(worker), { state: "stopped", reason: "gone", answer: "410" })
       yield* change(worker, file, advance)
       const metrics = yield* Effect.promise(() =>
@@ -128,7 +132,11 @@ describe("a worker with a consumer that has a URL", () => {
       yield* worker.untilUpToDate
       yield* change(worker, file, advance)
       const [line] = yield* worker.untilLogged("hand-off waits for a decision", 1)
-      assert.deepInclude(line?.annotations, { seq: 2, next: "payments handoff skip ledger 2 --reason TEXT" })
+      assert.deepInclude(line?.annotations, {
+        seq: 2,
+        next:
+          "payments handoff resume ledger --source north, or payments handoff skip ledger 2 --reason TEXT --source north"
+      })
       assert.deepInclude(yield* handoffOf(worker), { state: "waiting", reason: "refused", seq: 2 })
       yield* maintaining(
         file,
@@ -152,7 +160,7 @@ describe("a worker with a consumer that has a URL", () => {
       yield* worker.untilUpToDate
       yield* change(worker, file, advance)
       const [line] = yield* worker.untilLogged("hand-off sets changes aside, which wait for a decision", 1)
-      assert.deepInclude(line?.annotations, { consumer: "ledger", next: "payments handoff list" })
+      assert.deepInclude(line?.annotations, { consumer: "ledger", next: "payments handoff list --source north" })
       yield* worker.until(handoffOf(worker), (handoff) => handoff?.lagChanges === 0)
       assert.deepInclude(yield* handoffOf(worker), { state: "running", reason: null })
       assert.notInclude(numbersOf(received), 2)
@@ -284,7 +292,10 @@ describe("a worker with a consumer that has a URL", () => {
         "the settings no longer name a consumer, which still keeps changes from being removed",
         1
       )
-      assert.deepInclude(line?.annotations, { consumer: "ledger", next: "payments changes consumers --remove ledger" })
+      assert.deepInclude(line?.annotations, {
+        consumer: "ledger",
+        next: "payments changes consumers --remove ledger --source north"
+      })
       assert.deepInclude(yield* handoffOf(first), { state: "removed", origin: null })
       const { body } = yield* first.readiness
       assert.include((body.sources[0]?.lists[0]?.consumers ?? []).map(({ name }) => name), "ledger")

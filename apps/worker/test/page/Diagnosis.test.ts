@@ -4,7 +4,7 @@ import { durationWords, grouped } from "@payments/program"
 import { listDetails, sourceDetails } from "../../src/page/Details.ts"
 import { freshness, handoffVerdict, listFindings, sourceFindings, summary } from "../../src/page/Diagnosis.ts"
 import type { HandoffState, ListSnapshot } from "../../src/state/StatusSnapshot.ts"
-import { at, list, snapshots, source } from "./Snapshots.ts"
+import { at, handoff, list, snapshots, source } from "./Snapshots.ts"
 
 const failure = { kind: "full", reason: "Unauthorized", message: "invoices: not authorized (401)", since: at } as const
 const unscanned: Partial<ListSnapshot> = { ageSeconds: null, completeScan: null, isFresh: false }
@@ -207,43 +207,32 @@ describe("words", () => {
   })
 })
 
-/** A hand-off that has sent everything. */
-const handoff: HandoffState = {
-  consumer: "ledger",
-  origin: "https://ledger.example",
-  state: "running",
-  reason: null,
-  seq: null,
-  position: 41,
-  lagChanges: 0,
-  lagSeconds: 0,
-  setAside: null,
-  attempts: 0,
-  nextAttemptAt: null,
-  answer: "200",
-  problem: null
-}
-
 describe("a hand-off", () => {
   const cases: ReadonlyArray<readonly [string, Partial<HandoffState>, string, ReadonlyArray<string>]> = [
     ["sends", {}, "good Sending", []],
-    ["is sent again", { attempts: 3, answer: "503" }, "warn Waiting", []],
+    ["is sent for the first time", { attempts: 1 }, "good Sending", []],
+    ["is sent again", { attempts: 3, answer: "401", nextAttemptAt: at }, "warn Waiting", [
+      "warn: The hand-off to ledger waits: the receiver has not accepted a batch after 3 attempts. The last answer was 401. It is sent again at 14:05:09 UTC."
+    ]],
+    ["is stopped after a restore", { state: "stopped", reason: "restored", answer: null }, "bad Stopped", [
+      "bad: The hand-off to ledger is stopped: the destination was restored, so the consumer has to say where it stands. To go on: payments changes ack ledger SEQ --generation GENERATION --source north, then payments handoff resume ledger --source north"
+    ]],
     ["is stopped", { state: "stopped", reason: "gone", answer: "410" }, "bad Stopped", [
-      "bad: The hand-off to ledger is stopped: the receiver wants no more changes (410). The last answer was 410. To go on: payments handoff resume ledger"
+      "bad: The hand-off to ledger is stopped: the receiver wants no more changes (410). The last answer was 410. To go on: payments handoff resume ledger --source north"
     ]],
     [
       "waits for a decision",
       { state: "waiting", reason: "refused", seq: 1042, answer: "422" },
       "bad Needs a decision",
       [
-        "bad: The hand-off to ledger waits for a decision about change 1,042: the receiver refuses a change. The last answer was 422. To go on: payments handoff skip ledger 1042 --reason TEXT"
+        "bad: The hand-off to ledger waits for a decision about change 1042: the receiver refuses a change. The last answer was 422. To go on: payments handoff resume ledger --source north, or payments handoff skip ledger 1042 --reason TEXT --source north"
       ]
     ],
     ["has set changes aside", { setAside: 3 }, "bad Needs a decision", [
-      "bad: The hand-off to ledger has set 3 changes aside, until a person decides: payments handoff list"
+      "bad: The hand-off to ledger has set 3 changes aside, until a person decides: payments handoff list --source north"
     ]],
     ["is not in the settings", { state: "removed", origin: null }, "warn Not in the settings", [
-      "warn: The settings no longer name the consumer ledger, and changes are kept for it."
+      "warn: The settings no longer name the consumer ledger, and changes are kept for it. To remove it: payments changes consumers --remove ledger --source north"
     ]],
     [
       "has no keys",
@@ -272,6 +261,12 @@ describe("a hand-off", () => {
     const details = sourceDetails(shown, false, at).markup
     assert.include(details, word)
     assert.notInclude(details, "undefined")
+  })
+
+  it("that needs a person comes before those that may go on by themselves", () => {
+    const [acme] = snapshots.handoffs.sources
+    const tones = sourceFindings(acme ?? assert.fail("no source"), at).map(({ tone }) => tone)
+    assert.deepStrictEqual(tones, ["bad", "bad", "bad", "bad", "warn", "warn"])
   })
 
   it("that needs a person is in the summary", () => {

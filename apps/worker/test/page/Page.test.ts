@@ -193,6 +193,8 @@ layer(Chromium.layer, { excludeTestServices: true })("the page", (it) => {
       }
       yield* check(snapshots.empty, 390, "dark")
       yield* check(snapshots.cluster, 390, "dark")
+      yield* check(snapshots.handoffs, 390, "light")
+      yield* check(snapshots.handoffs, 1280, "dark")
       yield* check(snapshots.many, 390, "light")
       assert.deepStrictEqual(wrong, [])
     }))

@@ -1,7 +1,7 @@
 /** Snapshots of workers in several states, with the same numbers in every run. */
 import type { Overview } from "@payments/copy"
 import { Lists } from "@payments/core"
-import type { ListSnapshot, Snapshot, SourceSnapshot } from "../../src/state/StatusSnapshot.ts"
+import type { HandoffState, ListSnapshot, Snapshot, SourceSnapshot } from "../../src/state/StatusSnapshot.ts"
 
 /** The time of all snapshots. */
 export const at = "2026-11-22T14:05:09.120Z"
@@ -158,6 +158,25 @@ const refused = {
   since: before(1_300)
 }
 
+/** A hand-off that has sent everything. */
+export const handoff: HandoffState = {
+  consumer: "ledger",
+  origin: "https://ledger.example",
+  state: "running",
+  reason: null,
+  seq: null,
+  position: 482_113,
+  lagChanges: 0,
+  lagSeconds: 0,
+  setAside: null,
+  attempts: 0,
+  nextAttemptAt: null,
+  answer: "200",
+  problem: null
+}
+
+const behind = { lagChanges: 1_411, lagSeconds: 340 }
+
 /** States that the screenshots show and the tests check. */
 export const snapshots = {
   /** The first second on an empty destination. */
@@ -215,6 +234,20 @@ export const snapshots = {
           },
           next: { full: null, window: null, head: null }
         })
+      ]
+    })
+  ]),
+  /** Hand-offs that send, that are sent again, and that need a person. */
+  handoffs: snapshot([
+    source("acme", {
+      handoffs: [
+        handoff,
+        { ...handoff, ...behind, consumer: "billing", attempts: 4, answer: "401", nextAttemptAt: after(500) },
+        { ...handoff, ...behind, consumer: "fraud", state: "waiting", reason: "refused", seq: 480_702, answer: "422" },
+        { ...handoff, ...behind, consumer: "mail", state: "stopped", reason: "gone", answer: "410" },
+        { ...handoff, ...behind, consumer: "old-books", state: "removed", origin: null, answer: null },
+        { ...handoff, consumer: "search-index", state: "stopped", reason: "restored", answer: null, lagChanges: null },
+        { ...handoff, consumer: "tax", setAside: 3 }
       ]
     })
   ]),

@@ -4,7 +4,8 @@
  * for a connection, which goes to the checked address. Redirects are not followed, a proxy is used only if it is
  * configured, and of an answer only the status and `Retry-After` are read.
  */
-import { DateTime, Duration, Effect, Result, type Scope } from "effect"
+import { Monotonic } from "@payments/core"
+import { type Clock, DateTime, Duration, Effect, Result, type Scope } from "effect"
 import { Headers } from "effect/http"
 import { lookup, type LookupAddress, type LookupAllOptions } from "node:dns"
 import * as http from "node:http"
@@ -15,7 +16,7 @@ import { TunnelAgent } from "./ProxyTunnel.ts"
 
 export interface Target {
   readonly url: URL
-  /** Limits the time from the beginning of a request to the status of its answer. */
+  /** Limits the time from the beginning of a request to the end of its answer. */
   readonly timeout: Duration.Duration
   /** Whether private and link-local addresses are allowed. */
   readonly allowPrivate: boolean
@@ -26,8 +27,14 @@ export interface Target {
 /** The specification recommends 15 to 30 seconds ("Request timeouts"). */
 export const postTimeout = Duration.seconds(20)
 
-/** A body that goes on for longer closes its connection. */
-const [longestBodyBytes, longestBodyMs] = [65_536, 1000]
+/** A body that goes on for longer closes its connection. The next request waits for no more than that. */
+const [longestBodyBytes, longestBodyMs] = [65_536, 100]
+
+/**
+ * When a connection ends later than this, its request is not sent again at once: its texts may have been erased meanwhile. A
+ * sender reads them less than 0.9 s before it sends them, so with this time it stays below a second.
+ */
+const resendMs = 100
 
 /** Addresses that are not public (IANA's registries of special-purpose addresses). */
 const notPublic = new BlockList()
@@ -44,7 +51,7 @@ for (
     "198.18.0.0/15",
     "224.0.0.0/4",
     "240.0.0.0/4",
-    "::/127",
+    "::/96",
     "64:ff9b::/96",
     "64:ff9b:1::/48",
     "100::/64",
@@ -127,7 +134,9 @@ export const makePost = (target: Target): Effect.Effect<Post, never, Scope.Scope
     ),
     (agent) => (headers, body) =>
       Effect.flatMap(DateTime.now, (now) =>
-        request(target, agent, headers, body).pipe(
+        Effect.clockWith((clock) =>
+          request({ url: target.url, agent, clock }, headers, body)
+        ).pipe(
           Effect.map((reply) => answerOf(reply, DateTime.toEpochMillis(now))),
           Effect.timeoutOrElse({
             duration: target.timeout,
@@ -139,13 +148,15 @@ export const makePost = (target: Target): Effect.Effect<Post, never, Scope.Scope
 type Reply = Pick<http.IncomingMessage, "statusCode" | "headers"> | Error
 
 const request = (
-  { url }: Target,
-  agent: http.Agent,
+  { agent, clock, url }: { readonly url: URL; readonly agent: http.Agent; readonly clock: Clock.Clock },
   headers: { readonly [name: string]: string },
   body: Uint8Array
 ): Effect.Effect<Reply> =>
   Effect.callback<Reply>((resume) => {
     let current: http.ClientRequest | undefined
+    // Its status has arrived, or nobody waits for it any more. A connection can fail then, too.
+    let isOver = false
+    const since = Monotonic.millisUnsafe(clock)
     const start = (isSecond: boolean) => {
       const sent = (url.protocol === "http:" ? http : https).request(url, {
         agent,
@@ -154,22 +165,29 @@ const request = (
       })
       current = sent
       sent.on("response", (response) => {
-        discard(response)
-        resume(Effect.succeed({ statusCode: response.statusCode, headers: response.headers }))
+        isOver = true
+        const { headers: given, statusCode } = response
+        // Before the end, the connection could not be used for the next request.
+        discard(response, () => resume(Effect.succeed({ statusCode, headers: given })))
       })
       sent.on("error", (error: NodeJS.ErrnoException) => {
+        if (isOver) return
         // The receiver has closed an idle connection, and the request crossed its end.
-        if (!isSecond && sent.reusedSocket && error.code === "ECONNRESET") return start(true)
+        const isCrossed = sent.reusedSocket && error.code === "ECONNRESET"
+        if (isCrossed && !isSecond && Monotonic.millisUnsafe(clock) - since < resendMs) return start(true)
         resume(Effect.succeed(error))
       })
       sent.end(body)
     }
     start(false)
-    return Effect.sync(() => current?.destroy())
+    return Effect.sync(() => {
+      isOver = true
+      current?.destroy()
+    })
   })
 
-/** Reads the rest of an answer, so that its connection can be used again, but not for long. */
-const discard = (response: http.IncomingMessage): void => {
+/** Reads the rest of an answer, so that its connection can be used again, but not for long. Then calls `done`. */
+const discard = (response: http.IncomingMessage, done: () => void): void => {
   let bytes = 0
   const timer = setTimeout(() => response.destroy(), longestBodyMs)
   response.on("data", (chunk: Buffer) => {
@@ -177,7 +195,10 @@ const discard = (response: http.IncomingMessage): void => {
     if (bytes > longestBodyBytes) response.destroy()
   })
   response.on("error", () => {}) // the status has arrived, and "close" follows
-  response.on("close", () => clearTimeout(timer))
+  response.on("close", () => {
+    clearTimeout(timer)
+    done()
+  })
 }
 
 const answerOf = (reply: Reply, now: number): Answer => {

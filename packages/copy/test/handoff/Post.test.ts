@@ -66,6 +66,7 @@ describe("an address", () => {
       "[ff02::1]",
       "[::ffff:10.0.0.1]",
       "[::ffff:a9fe:a9fe]",
+      "[::10.0.0.1]",
       "[64:ff9b::a00:1]",
       "[2002:a00:1::]",
       "2852039166",
@@ -150,6 +151,41 @@ describe("a request", () => {
       assert.lengthOf(requests, 3)
     }).pipe(Effect.scoped))
 
+  it.live("is not sent again after it was given up, or if its connection ends late", () =>
+    Effect.gen(function*() {
+      const { requests, url } = yield* scriptedServer((request, response, count) => {
+        if (count % 2 === 1) response.end()
+        else setTimeout(() => request.socket.destroy(), 300)
+      })
+      for (const problem of ["timeout", "connection"] as const) {
+        const post = yield* makePost(target(url, { timeout: Duration.millis(problem === "timeout" ? 50 : 5000) }))
+        assert.deepInclude(yield* post({}, body), { status: 200 })
+        yield* Effect.sleep("5 millis")
+        assert.deepStrictEqual(yield* post({}, body), { _tag: "NoAnswer", problem })
+        yield* Effect.sleep("50 millis")
+      }
+      assert.lengthOf(requests, 4)
+    }).pipe(Effect.scoped))
+
+  it.live("uses one connection for many, whatever the form of the answers", () =>
+    Effect.gen(function*() {
+      const sockets = new Set<Socket>()
+      const { url } = yield* scriptedServer((request, response, count) => {
+        sockets.add(request.socket)
+        request.resume().on("end", () => {
+          if (count % 3 === 0) response.writeHead(204).end()
+          else if (count % 3 === 1) response.writeHead(200).end("x".repeat(20_000))
+          else {
+            response.write("x")
+            setTimeout(() => response.end("x"), 2)
+          }
+        })
+      })
+      const post = yield* makePost(target(url))
+      for (let nth = 0; nth < 100; nth++) assert.deepInclude(yield* post({}, body), { _tag: "Status" })
+      assert.strictEqual(sockets.size, 1)
+    }).pipe(Effect.scoped))
+
   it.live("says which status came, follows no redirect, and reads Retry-After in both forms", () =>
     Effect.gen(function*() {
       const { requests, url } = yield* scriptedServer((_request, response, count) => {
@@ -169,6 +205,19 @@ describe("a request", () => {
       assert.deepStrictEqual(waits.slice(2), [undefined, undefined])
       assert.deepStrictEqual(requests, ["/", "/", "/", "/"])
       return undefined
+    }).pipe(Effect.scoped))
+
+  it.live("has the status of an answer whose connection is reset in its body", () =>
+    Effect.gen(function*() {
+      const { requests, url } = yield* scriptedServer((request, response, count) => {
+        response.writeHead(count === 1 ? 200 : 202, { "content-length": 10 }).write("x")
+        if (count === 2) setTimeout(() => request.socket.resetAndDestroy(), 20)
+        else response.end("123456789")
+      })
+      const post = yield* makePost(target(url))
+      assert.deepInclude(yield* post({}, body), { status: 200 })
+      assert.deepInclude(yield* post({}, body), { status: 202 })
+      assert.lengthOf(requests, 2)
     }).pipe(Effect.scoped))
 
   it.live("does not wait for the body of an answer, and reads little of it", () =>

@@ -19,12 +19,16 @@ export const checkHandoff = Effect.fnUntraced(function*(
   const read = yield* Effect.result(Effect.timeoutOption(handoff.keys, keyTime))
   if (Result.isFailure(read)) {
     const [{ problem, setting } = { problem: "cannot be read", setting: "secret" }] = read.failure.problems
-    return wrong(`${setting} ${problem}`, "Correct this setting.")
+    const advice = handoff.keyFile === undefined
+      ? "Correct this setting."
+      : `Correct this setting, or make a key: payments handoff rotate ${handoff.consumer}`
+    return wrong(`${setting} ${problem}`, advice)
   }
   if (Option.isNone(read.success)) return wrong("the keys were not read in time", "Correct this setting.")
   const refused = yield* addressProblem(handoff)
   if (refused !== undefined) {
-    return wrong(`${handoff.origin} ${refused}`, "Correct url, or set allow_private.", "Address")
+    const advice = refused === isPrivate ? "Correct url, or set allow_private." : "Correct url."
+    return wrong(`${handoff.origin} ${refused}`, advice, "Address")
   }
   const keys = read.success.value
   const what = `${handoff.shape.isThin ? "numbers, kinds and ids of " : ""}changes of ${
@@ -34,7 +38,9 @@ export const checkHandoff = Effect.fnUntraced(function*(
   return ok(check, `${what} to ${handoff.origin}, ${signed}; ${yield* startText(handoff, to)}`)
 })
 
-/** A name that cannot be resolved now may be resolved later, so only a wrong address is a problem. */
+const isPrivate = "is a private or link-local address"
+
+/** Why nothing can be sent to the address now, as the end of a sentence. */
 const addressProblem = ({ target }: SourceHandoff): Effect.Effect<string | undefined> => {
   const given = Redacted.value(target)
   // The proxy resolves the name.
@@ -47,7 +53,7 @@ const addressProblem = ({ target }: SourceHandoff): Effect.Effect<string | undef
           error === null
             ? undefined
             : code === undefined
-            ? "is a private or link-local address"
+            ? isPrivate
             : "cannot be resolved"
         )
       )

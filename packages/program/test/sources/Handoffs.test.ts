@@ -7,6 +7,7 @@ import { ConfigProvider, Duration, Effect, Layer, Logger, Redacted } from "effec
 import { TestClock } from "effect/testing"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { checkHandoff } from "../../src/doctor/HandoffChecks.ts"
 import { keyLife, keysIn } from "../../src/handoff.ts"
 import { loadSources, type SourceHandoff, SourcesError } from "../../src/sources.ts"
 
@@ -51,6 +52,24 @@ describe("the hand-offs of a source", () => {
       assert.deepStrictEqual([handoff.order, handoff.start, handoff.consumer], ["strict", "first", "ledger"])
       const { allowPrivate, proxy, timeout } = Redacted.value(handoff.target)
       assert.deepStrictEqual([allowPrivate, proxy, timeout], [false, undefined, Duration.seconds(20)])
+    }).pipe(Effect.provide(services), Effect.scoped))
+
+  it.live("say with a missing key, and with a name that leads nowhere, what to correct", () =>
+    Effect.gen(function*() {
+      const check = (handoff: SourceHandoff) =>
+        Effect.provide(
+          checkHandoff(handoff, undefined, Duration.seconds(5)),
+          ConfigProvider.layer(ConfigProvider.fromEnvRecord({ LEDGER: secret(1) }))
+        )
+      const noFile = yield* check(yield* handoffOf(`secret_file = "none"\n`))
+      assert.deepInclude(noFile, { advice: "Correct this setting, or make a key: payments handoff rotate ledger" })
+      assert.include(noFile.found, "does not exist")
+      const noVariable = yield* check(yield* handoffOf(`secret_env = "OTHER"\n`))
+      assert.deepInclude(noVariable, { advice: "Correct this setting." })
+      // The name ends with .example, which no server resolves (RFC 6761).
+      const nowhere = yield* check(yield* handoffOf(`secret_env = "LEDGER"\n`))
+      assert.deepInclude(nowhere, { advice: "Correct url.", reason: "Address" })
+      assert.notInclude(JSON.stringify([noFile, noVariable, nowhere]), "hidden")
     }).pipe(Effect.provide(services), Effect.scoped))
 
   it.effect("have all settings", () =>

@@ -1,6 +1,17 @@
 /** `payments handoff resume`, `skip` and `replay`: what a person decides about a hand-off. A worker goes on within a second. */
 import { Destination, type Maintenance } from "@payments/copy"
-import { byFlag, checkAll, fromFlag, personOf, requireOutput, textFlag, usage, wholeNumber } from "@payments/program"
+import {
+  byFlag,
+  checkAll,
+  CommandExit,
+  ExitCode,
+  fromFlag,
+  personOf,
+  requireOutput,
+  textFlag,
+  usage,
+  wholeNumber
+} from "@payments/program"
 import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"
 import { resultFormatFlag } from "../../output/ResultOutput.ts"
@@ -15,6 +26,21 @@ const positionIn = (maintenance: Maintenance, consumer: string) =>
     (states) => states.find(({ name }) => name === consumer)?.position ?? 0
   )
 
+/** Fails if nothing could be sent after the position of the consumer: the hand-off would stop again at once. */
+const requireReadable = Effect.fnUntraced(function*(maintenance: Maintenance, consumer: string) {
+  const stored = (yield* maintenance.handoffs).some((one) => one.consumer === consumer)
+  const state = (yield* maintenance.consumerStates).find(({ name }) => name === consumer)
+  if (!stored || state === undefined) return
+  const { pruned } = yield* maintenance.changeRange
+  if (state.lag !== undefined && state.position >= pruned) return
+  return yield* new CommandExit({
+    exitCode: ExitCode.incomplete,
+    problem: state.lag === undefined
+      ? `the destination was restored since ${consumer} stored change ${state.position}. Ask its receiver for the last change that it has, and say so first: payments changes ack ${consumer} SEQ --generation GENERATION`
+      : `changes up to ${pruned} were removed before they were sent to ${consumer}. Let its receiver copy the rows again, and say so first: payments changes ack ${consumer} ${pruned}`
+  })
+})
+
 export const resumeCommand = Command.make(
   "resume",
   { name: nameArgument, from: fromFlag, format: resultFormatFlag },
@@ -23,6 +49,7 @@ export const resumeCommand = Command.make(
     yield* requireOutput
     const { resumeHandoff } = yield* module
     const maintenance = yield* Destination.maintenance(destination)
+    yield* requireReadable(maintenance, consumer)
     const decided = yield* Effect.catchTag(resumeHandoff(maintenance, consumer), "NotWaiting", notWaiting)
     const position = yield* positionIn(maintenance, consumer)
     yield* printDecided(decided, { format, position, text: `${consumer}: goes on after change ${position}` })

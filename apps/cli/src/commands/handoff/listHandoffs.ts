@@ -2,39 +2,64 @@
 import { Destination, type Maintenance } from "@payments/copy"
 import type { Handoff } from "@payments/copy/handoff"
 import { Lists } from "@payments/core"
-import { copyOf, fromDestination, fromFlag, sourcesOfDestinations } from "@payments/program"
+import {
+  CommandExit,
+  copyOf,
+  counted,
+  ExitCode,
+  fromDestination,
+  fromFlag,
+  haltAdvice,
+  haltText,
+  lowestExitCode,
+  programExitCodeOf,
+  shellWord,
+  sourcesOfDestinations
+} from "@payments/program"
 import type { LoadedSource, SourceHandoff } from "@payments/program/sources"
-import { DateTime, Effect, Stream } from "effect"
+import { DateTime, Effect, Result, Stream } from "effect"
 import { Command } from "effect/cli"
 import { outputs } from "../../contract/Outputs.ts"
-import { type Column, numberCell, printRows, rowFormatFlag } from "../../output/Rows.ts"
+import { type Column, lookOf, numberCell, printRows, rowFormatFlag } from "../../output/Rows.ts"
+import { logWrapped } from "../../output/Wrapped.ts"
 
 export const listCommand = Command.make(
   "list",
   { from: fromFlag, format: rowFormatFlag },
   Effect.fnUntraced(function*({ format, from }) {
     const sources = yield* sourcesOfDestinations(from)
-    const chosen = sources.length === 0
+    const chosen: ReadonlyArray<Chosen> = sources.length === 0
       ? [{ source: undefined, destination: yield* fromDestination(from) }]
       : yield* Effect.forEach(
-        sources.filter(({ handoffs = [] }) => handoffs.length > 0),
+        sources,
         (source) => Effect.map(copyOf(source, "from"), (destination) => ({ source, destination }))
       )
-    const rows = yield* Effect.forEach(
-      chosen,
-      ({ destination, source }) =>
-        Effect.scoped(
-          Effect.flatMap(Destination.maintenance(destination), (maintenance) => rowsOf(maintenance, source))
-        )
-    )
-    return yield* printRows(columns, Stream.make(rows.flat()), format, {
-      empty: "No hand-offs.",
-      output: outputs.handoffList
+    // One destination that cannot be opened does not hide the others.
+    const read = yield* Effect.forEach(chosen, (one) => Effect.result(rowsOf(one)), {
+      concurrency: concurrentDestinations
     })
+    const rows = read.flatMap((result) => Result.isSuccess(result) ? result.success : [])
+    const failures = read.flatMap((result) => Result.isFailure(result) ? [result.failure] : [])
+    const [, second] = chosen
+    const [first] = failures
+    if (first !== undefined && second === undefined) return yield* first
+    // A reader that closes the pipe early must not hide that a destination cannot be opened.
+    yield* Effect.catchIf(
+      printRows(columns, Stream.make(rows), format, { empty: "No hand-offs.", output: outputs.handoffList }),
+      ({ exitCode }) => failures.length > 0 && exitCode === ExitCode.done,
+      () => Effect.void
+    )
+    if ((yield* lookOf(format)).format === "table") {
+      yield* Effect.forEach(rows.flatMap(adviceOf), (line) => logWrapped(line), { discard: true })
+    }
+    if (failures.length > 0) {
+      const exitCode = lowestExitCode(failures.map(programExitCodeOf))
+      return yield* new CommandExit({ exitCode, problem: failures.map(({ message }) => message).join("\n") })
+    }
   })
 ).pipe(
   Command.withDescription(
-    "List the hand-offs with their states, positions, lags and next attempts. With a sources file, also those that have not begun"
+    "List the hand-offs with their states, positions, lags and next attempts. With a sources file, also those that have not begun, and those that were removed from it. As a table, say how to go on with those that stand still"
   ),
   Command.withShortDescription("List the hand-offs with their states, positions and lags"),
   Command.withExamples([
@@ -46,10 +71,22 @@ export const listCommand = Command.make(
   ])
 )
 
+/** How many destinations are read at the same time. */
+const concurrentDestinations = 8
+
+/** A destination, and its source if no flag or variable names the destination. */
+interface Chosen {
+  readonly source: LoadedSource | undefined
+  readonly destination: Destination.StoredDestination
+}
+
 interface HandoffRow {
   readonly source: string | null
+  /** The flag that names the source or the destination. */
+  readonly place: string
   readonly consumer: string
-  readonly state: Handoff["state"] | "new"
+  /** `new`: it has not begun. `removed`: the settings no longer name it, and changes are kept for it. */
+  readonly state: Handoff["state"] | "new" | "removed"
   readonly stored: Handoff | undefined
   readonly position: number | undefined
   readonly lag: number | undefined
@@ -63,23 +100,33 @@ interface HandoffRow {
   readonly to: string | null
 }
 
-const rowsOf = Effect.fnUntraced(function*(maintenance: Maintenance, source: LoadedSource | undefined) {
-  const stored = yield* maintenance.handoffs
-  const configured = source?.handoffs ?? []
-  const names = new Set([...configured, ...stored].map(({ consumer }) => consumer))
-  return yield* Effect.forEach([...names].toSorted(), (consumer) =>
-    rowOf(maintenance, {
-      source: source?.name,
-      consumer,
-      stored: stored.find((one) => one.consumer === consumer),
-      configured: configured.find((one) => one.consumer === consumer)
-    }))
-})
+const rowsOf = ({ destination, source }: Chosen) =>
+  Effect.scoped(Effect.gen(function*() {
+    const maintenance = yield* Destination.maintenance(destination)
+    const stored = yield* maintenance.handoffs
+    const configured = source?.handoffs ?? []
+    const names = new Set([...configured, ...stored].map(({ consumer }) => consumer))
+    const place = source === undefined
+      ? `--from ${shellWord(Destination.shown(destination))}`
+      : `--source ${shellWord(source.name)}`
+    return yield* Effect.forEach([...names].toSorted(), (consumer) =>
+      rowOf(maintenance, {
+        source: source?.name,
+        place,
+        consumer,
+        stored: stored.find((one) => one.consumer === consumer),
+        configured: configured.find((one) => one.consumer === consumer)
+      }))
+  })).pipe(
+    // A source without hand-offs may not have been exported yet.
+    Effect.catchIf(() => source !== undefined && (source.handoffs ?? []).length === 0, () => Effect.succeed([]))
+  )
 
 const rowOf = Effect.fnUntraced(function*(
   maintenance: Maintenance,
-  { configured, consumer, source, stored }: {
+  { configured, consumer, place, source, stored }: {
     readonly source: string | undefined
+    readonly place: string
     readonly consumer: string
     readonly stored: Handoff | undefined
     readonly configured: SourceHandoff | undefined
@@ -92,12 +139,17 @@ const rowOf = Effect.fnUntraced(function*(
   const now = DateTime.toEpochMillis(yield* DateTime.now)
   const row: HandoffRow = {
     source: source ?? null,
+    place,
     consumer,
-    state: stored?.state ?? "new",
+    state: source !== undefined && configured === undefined ? "removed" : stored?.state ?? "new",
     stored,
     position: at?.position,
     lag: at?.lag,
-    lagSeconds: oldest === undefined ? 0 : Math.max(0, Math.floor((now - Date.parse(oldest.at)) / 1000)),
+    lagSeconds: at === undefined
+      ? undefined
+      : oldest === undefined
+      ? 0
+      : Math.max(0, Math.floor((now - Date.parse(oldest.at)) / 1000)),
     refused: asides.find(({ isRefused }) => isRefused)?.seq ??
       (stored?.state === "waiting" && stored.reason === "refused" ? stored.batch?.last : undefined),
     setAside: asides.length,
@@ -106,6 +158,26 @@ const rowOf = Effect.fnUntraced(function*(
   }
   return row
 })
+
+/** What a person does about a hand-off that stands still. */
+const adviceOf = ({ consumer, place, refused, setAside, source, state, stored }: HandoffRow): ReadonlyArray<string> => {
+  const name = source === null ? consumer : `${source}/${consumer}`
+  if (state === "removed") {
+    return [
+      `${name} is not in the settings, and changes are kept for it. To remove it: payments changes consumers --remove ${consumer} ${place}`
+    ]
+  }
+  const seq = refused ?? null
+  if (state === "stopped" || state === "waiting") {
+    const halted = { consumer, state, reason: stored?.reason ?? null, seq }
+    return [`${name} ${haltText(halted)}. To go on: ${haltAdvice(halted, place)}`]
+  }
+  return setAside === 0 ? [] : [
+    `${name} has set ${counted(setAside, "change")} aside. To go on: ${
+      haltAdvice({ consumer, state: "waiting", reason: "refused", seq }, place)
+    }`
+  ]
+}
 
 const number = (value: number | undefined) => value === undefined ? null : numberCell(value)
 

@@ -117,6 +117,10 @@ export const receiverCommand = Command.make(
       description: "append each change to a file once"
     },
     {
+      command: "payments sandbox receiver --secret-of ledger --to received.ndjson",
+      description: "with the keys of a hand-off of the sources file, also if a command prints them"
+    },
+    {
       command: "payments sandbox receiver --secret-file ledger.secret --faults flaky",
       description: "with errors and lost answers, so that batches are repeated"
     },

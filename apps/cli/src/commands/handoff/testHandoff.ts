@@ -51,7 +51,7 @@ export const testCommand = Command.make(
       problem: format === "json"
         ? ""
         : `${handoff.consumer}: ${originText(handoff)} did not accept a signed test: ${
-          problem === null ? `it answered ${status}` : problems[problem]
+          problem === null ? `it answered ${status}${hintOf(status ?? 0)}` : problems[problem]
         } after ${milliseconds} ms.`
     })
   }, Effect.scoped)
@@ -72,6 +72,13 @@ const problems: { readonly [problem in Extract<Answer, { readonly _tag: "NoAnswe
   tls: "its certificate is not accepted",
   address: "its name leads to a private or link-local address; allow_private = true allows that"
 }
+
+const hintOf = (status: number): string =>
+  status === 401 || status === 403
+    ? " (it may have another key)"
+    : status >= 300 && status < 400
+    ? " (a redirect is never followed)"
+    : ""
 
 const exitCodeOf = (answer: Answer): ExitCode => {
   if (answer._tag === "NoAnswer") return answer.problem === "address" ? ExitCode.configuration : ExitCode.unavailable
