@@ -228,7 +228,7 @@ describe("a worker with a consumer that has a URL", () => {
         more: "max_changes = 2\n",
         replyTo: (numbers) => {
           if (numbers.includes(15)) {
-            const database = new DatabaseSync(file)
+            const database = new DatabaseSync(file, { timeout: 5000 })
             database.exec(
               `BEGIN IMMEDIATE; DELETE FROM changes WHERE seq > 8; UPDATE sqlite_sequence SET seq = 8 WHERE name = 'changes';
               DELETE FROM handoff_batches; UPDATE consumers SET position = 0; UPDATE handoffs SET batch_first = NULL, epoch = 0; COMMIT`

@@ -801,7 +801,7 @@ describe("a destination that was restored while a sender had nothing to send", (
         while ((yield* maintenance.consumerStates)[0]?.position !== 5) yield* Effect.sleep("5 millis")
         yield* Effect.sleep("500 millis")
         // The last two changes are lost, and what was stored about them.
-        const database = new DatabaseSync(join(folder, "payments.db"))
+        const database = new DatabaseSync(join(folder, "payments.db"), { timeout: 5000 })
         database.exec(
           `BEGIN IMMEDIATE; DELETE FROM changes WHERE seq > 3; UPDATE sqlite_sequence SET seq = 3 WHERE name = 'changes'; DELETE FROM handoff_batches;
         UPDATE consumers SET position = 3; UPDATE handoffs SET batch_first = NULL, epoch = epoch + ${others}; COMMIT`
@@ -823,7 +823,7 @@ describe("an older destination that was put in place during a delivery", () => {
       if (destination === undefined) return assert.fail("no destination")
       const { folder, layer, maintenance } = yield* withChanges(destination, 40)
       const older = () => {
-        const database = new DatabaseSync(join(folder, "payments.db"))
+        const database = new DatabaseSync(join(folder, "payments.db"), { timeout: 5000 })
         database.exec(
           `BEGIN IMMEDIATE; DELETE FROM changes WHERE seq > 20; UPDATE sqlite_sequence SET seq = 20 WHERE name = 'changes';
           DELETE FROM handoff_batches; UPDATE consumers SET position = 0; UPDATE handoffs SET batch_first = NULL, epoch = 1; COMMIT`
