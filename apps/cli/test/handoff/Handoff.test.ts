@@ -291,7 +291,7 @@ describe("payments handoff list, resume, skip and replay", () => {
       yield* run("restored", "--from", to)
       const restored = yield* run("handoff", "resume", consumer, "--from", to)
       assert.deepStrictEqual([restored.code, restored.out], [10, ""])
-      assert.include(restored.err, "payments changes ack ledger SEQ --generation GENERATION")
+      assert.include(restored.err, `payments changes ack ledger SEQ --generation GENERATION --from ${to}`)
       assert.strictEqual(
         (yield* run("changes", "ack", consumer, "3", "--generation", generation, "--from", to)).code,
         0
@@ -302,7 +302,7 @@ describe("payments handoff list, resume, skip and replay", () => {
       database.close()
       const removed = yield* run("handoff", "resume", consumer, "--from", to)
       assert.deepStrictEqual([removed.code, removed.out], [10, ""])
-      assert.include(removed.err, "payments changes ack ledger 5")
+      assert.include(removed.err, `payments changes ack ledger 5 --from ${to}`)
       assert.strictEqual((yield* run("changes", "ack", consumer, "5", "--from", to)).code, 0)
       assert.strictEqual((yield* run("handoff", "resume", consumer, "--from", to)).code, 0)
       requests.length = 0

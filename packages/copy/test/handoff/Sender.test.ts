@@ -30,6 +30,7 @@ import { selectionOf } from "../../src/handoff/Body.ts"
 import { mostReady } from "../../src/handoff/Delivery.ts"
 import { resumeHandoff, skipRefused } from "../../src/handoff/Intervention.ts"
 import { makeLossAt } from "../../src/handoff/Loss.ts"
+import type { Post } from "../../src/handoff/Post.ts"
 import { replayHandoff } from "../../src/handoff/Replay.ts"
 import type { Attempted } from "../../src/handoff/Sender.ts"
 import { erase } from "../../src/personal/Erase.ts"
@@ -116,6 +117,19 @@ const killedWhileWaiting = Effect.fnUntraced(function*<A, E>(maintenance: Mainte
   const running = yield* Effect.forkChild(sender)
   while ((yield* maintenance.handoffs)[0]?.nextAttemptAt === undefined) yield* Effect.sleep("5 millis")
   yield* Fiber.interrupt(running)
+})
+
+/** Runs a sender until it is about to send. It goes on after `released`. */
+const stalledBefore = Effect.fnUntraced(function*<A, E>(post: Post, run: (held: Post) => Effect.Effect<A, E>) {
+  const [reached, released] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+  const held: Post = (headers, body) =>
+    Deferred.succeed(reached, undefined).pipe(
+      Effect.andThen(Deferred.await(released)),
+      Effect.andThen(post(headers, body))
+    )
+  const stalled = yield* Effect.forkChild(Effect.exit(run(held)))
+  yield* Deferred.await(reached)
+  return { released, stalled }
 })
 
 const small = { changes: 3, bytes: 20_000 }
@@ -562,15 +576,7 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
       const { maintenance, open } = yield* withChanges(destination, 5)
       const { received, url } = yield* receiver(() => "ok")
       const post = yield* postTo(url)
-      const [reached, released] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
-      const stalled = yield* Effect.forkChild(
-        Effect.exit(sending(maintenance, (headers, body) =>
-          Deferred.succeed(reached, undefined).pipe(
-            Effect.andThen(Deferred.await(released)),
-            Effect.andThen(post(headers, body))
-          ), { limits: small }))
-      )
-      yield* Deferred.await(reached)
+      const { released, stalled } = yield* stalledBefore(post, (held) => sending(maintenance, held, { limits: small }))
       yield* sending(yield* open, post, { limits: small })
       const before = yield* maintenance.handoffs
       yield* Deferred.succeed(released, undefined)
@@ -595,15 +601,10 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
       const { maintenance, open } = yield* withChanges(destination, 5)
       const { received, url } = yield* receiver(() => "ok")
       const post = yield* postTo(url)
-      const [reached, released] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
-      const stalled = yield* Effect.forkChild(
-        Effect.exit(sending(maintenance, (headers, body) =>
-          Deferred.succeed(reached, undefined).pipe(
-            Effect.andThen(Deferred.await(released)),
-            Effect.andThen(post(headers, body))
-          ), { limits: small, isFollowing: true }))
+      const { released, stalled } = yield* stalledBefore(
+        post,
+        (held) => sending(maintenance, held, { limits: small, isFollowing: true })
       )
-      yield* Deferred.await(reached)
       const other = yield* open
       yield* other.removeConsumer(consumer)
       yield* subscribed(other)

@@ -8,6 +8,7 @@ import {
   fromFlag,
   personOf,
   requireOutput,
+  shellWord,
   textFlag,
   usage,
   wholeNumber
@@ -27,17 +28,22 @@ const positionIn = (maintenance: Maintenance, consumer: string) =>
   )
 
 /** Fails if nothing could be sent after the position of the consumer: the hand-off would stop again at once. */
-const requireReadable = Effect.fnUntraced(function*(maintenance: Maintenance, consumer: string) {
+const requireReadable = Effect.fnUntraced(function*(
+  maintenance: Maintenance,
+  consumer: string,
+  destination: Destination.StoredDestination
+) {
   const stored = (yield* maintenance.handoffs).some((one) => one.consumer === consumer)
   const state = (yield* maintenance.consumerStates).find(({ name }) => name === consumer)
   if (!stored || state === undefined) return
   const { pruned } = yield* maintenance.changeRange
   if (state.lag !== undefined && state.position >= pruned) return
+  const [ack, place] = [`payments changes ack ${consumer}`, `--from ${shellWord(Destination.shown(destination))}`]
   return yield* new CommandExit({
     exitCode: ExitCode.incomplete,
     problem: state.lag === undefined
-      ? `the destination was restored since ${consumer} stored change ${state.position}. Ask its receiver for the last change that it has, and say so first: payments changes ack ${consumer} SEQ --generation GENERATION`
-      : `changes up to ${pruned} were removed before they were sent to ${consumer}. Let its receiver copy the rows again, and say so first: payments changes ack ${consumer} ${pruned}`
+      ? `the destination was restored since ${consumer} stored change ${state.position}. Ask its receiver for the last change that it has, and say so first: ${ack} SEQ --generation GENERATION ${place}`
+      : `changes up to ${pruned} were removed before they were sent to ${consumer}. Let its receiver copy the rows again, and say so first: ${ack} ${pruned} ${place}`
   })
 })
 
@@ -49,7 +55,7 @@ export const resumeCommand = Command.make(
     yield* requireOutput
     const { resumeHandoff } = yield* module
     const maintenance = yield* Destination.maintenance(destination)
-    yield* requireReadable(maintenance, consumer)
+    yield* requireReadable(maintenance, consumer, destination)
     const decided = yield* Effect.catchTag(resumeHandoff(maintenance, consumer), "NotWaiting", notWaiting)
     const position = yield* positionIn(maintenance, consumer)
     yield* printDecided(decided, { format, position, text: `${consumer}: goes on after change ${position}` })
