@@ -10,14 +10,22 @@ import type { SinkError } from "../port/Sink.ts"
 import type { Handoff, HandoffBatch } from "../store/HandoffStore.ts"
 import { begun, judged, settled } from "./Decision.ts"
 import { prepare, type Prepared, type ReadyBatch } from "./Preparation.ts"
-import { attempt, change, changeAndMove, type HandoffTakenOver, isFresh, type Sender } from "./Sending.ts"
+import {
+  attempt,
+  change,
+  changeAndMove,
+  type HandoffTakenOver,
+  isFresh,
+  type Sender,
+  signAhead
+} from "./Sending.ts"
 
 /** The most batches that are prepared at a time, and the size at which no more are. */
 export const mostReady = 96
 const readyBytes = 2_000_000
 
-/** The batches that are read during a request. The answer waits meanwhile. */
-const readAtOnce = 4
+/** The most batches that are prepared during a request. The answer waits meanwhile. */
+const preparedAtOnce = 4
 
 /** How long a delivery takes at most while changes are set aside. */
 const longestMs = 1000
@@ -70,7 +78,7 @@ export const deliver = Effect.fnUntraced(function*(
     range,
     accepted: undefined,
     ready: [first],
-    pending: { ready: [], through: last, held: [], isFull: false, repeatsFrom: 0 },
+    pending: { ready: [], through: last, held: [], isFull: false, repeatsFrom: 0, kept: undefined },
     isOver: false,
     msPerBatch: undefined,
     previous: changes
@@ -96,7 +104,7 @@ const sendAll = Effect.fnUntraced(function*(
     current = delivery.isOver ? undefined : delivery.ready[0]
     // The end stores the position, and compares what may have changed meanwhile.
     if (current !== undefined && !(yield* mayGoOn(sender, delivery, current))) break
-    meanwhile = Effect.andThen(Effect.yieldNow, prepareMore(sender, delivery))
+    meanwhile = Effect.andThen(Effect.yieldNow, prepareNext(sender, delivery))
   }
   return yield* finish(sender, delivery)
 })
@@ -171,6 +179,16 @@ const mostPending = ({ accepted, handoff, msPerBatch = readyMs, position }: Deli
     ? Math.max(1, Math.min(mostReady, Math.floor(readyMs / Math.max(1, msPerBatch))))
     : 1
 
+/** Prepares some of the next batches, and signs the one that follows the batch in flight. */
+const prepareNext = Effect.fnUntraced(function*(
+  sender: Sender,
+  delivery: Delivery
+): Effect.fn.Return<void, SinkError | HandoffTakenOver> {
+  yield* prepareMore(sender, delivery)
+  const [, next] = delivery.ready
+  if (next !== undefined) yield* signAhead(sender, next)
+})
+
 /**
  * Prepares some of the next batches. Once they are enough, or as soon as they are needed, stores their boundaries, the
  * batch in flight, and the position that was reached.
@@ -183,9 +201,10 @@ const prepareMore = Effect.fnUntraced(function*(
   const left = mostPending(delivery) - pending.ready.length
   if (left > 0 && pending.through < last && !isLarge(pending)) {
     const { mostChanges } = settled(handoff, accepted ?? position)
-    const { repeatsFrom, through: after } = pending
-    const count = Math.min(readAtOnce, left)
-    const more = yield* prepare(sender, { after, generation, last, mostChanges, count, previous, repeatsFrom })
+    const { kept, repeatsFrom, through: after } = pending
+    // So many during each request that is left before their boundaries are stored.
+    const count = Math.min(preparedAtOnce, Math.ceil(left / Math.max(1, delivery.ready.length)))
+    const more = yield* prepare(sender, { after, generation, last, mostChanges, count, previous, repeatsFrom, kept })
     delivery.pending = { ...more, ready: [...pending.ready, ...more.ready], held: [...pending.held, ...more.held] }
   }
   if (delivery.ready.length <= 1 && delivery.pending.ready.length > 0) yield* storePending(sender, delivery)

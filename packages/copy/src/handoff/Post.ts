@@ -133,22 +133,19 @@ export const makePost = (target: Target): Effect.Effect<Post, never, Scope.Scope
       (agent) => Effect.sync(() => agent.destroy())
     ),
     (agent) => (headers, body) =>
-      Effect.flatMap(DateTime.now, (now) =>
-        Effect.clockWith((clock) =>
-          request({ url: target.url, agent, clock }, headers, body)
-        ).pipe(
-          Effect.map((reply) => answerOf(reply, DateTime.toEpochMillis(now))),
-          Effect.timeoutOrElse({
-            duration: target.timeout,
-            orElse: () => Effect.succeed<Answer>({ _tag: "NoAnswer", problem: "timeout" })
-          })
-        ))
+      Effect.flatMap(
+        Effect.clockWith((clock) => request(target, { agent, clock }, headers, body)),
+        (reply) => Effect.map(DateTime.now, (now) => answerOf(reply, DateTime.toEpochMillis(now)))
+      )
   )
 
 type Reply = Pick<http.IncomingMessage, "statusCode" | "headers"> | Error
 
+class TimedOut extends Error {}
+
 const request = (
-  { agent, clock, url }: { readonly url: URL; readonly agent: http.Agent; readonly clock: Clock.Clock },
+  { timeout, url }: Target,
+  { agent, clock }: { readonly agent: http.Agent; readonly clock: Clock.Clock },
   headers: { readonly [name: string]: string },
   body: Uint8Array
 ): Effect.Effect<Reply> =>
@@ -157,6 +154,19 @@ const request = (
     // Its status has arrived, or nobody waits for it any more. A connection can fail then, too.
     let isOver = false
     const since = Monotonic.millisUnsafe(clock)
+    const stop = () => {
+      isOver = true
+      clearTimeout(timer)
+      current?.destroy()
+    }
+    const end = (reply: Reply) => {
+      clearTimeout(timer)
+      resume(Effect.succeed(reply))
+    }
+    const timer = setTimeout(() => {
+      stop()
+      end(new TimedOut())
+    }, Duration.toMillis(timeout))
     const start = (isSecond: boolean) => {
       const sent = (url.protocol === "http:" ? http : https).request(url, {
         agent,
@@ -166,24 +176,22 @@ const request = (
       current = sent
       sent.on("response", (response) => {
         isOver = true
+        clearTimeout(timer)
         const { headers: given, statusCode } = response
         // Before the end, the connection could not be used for the next request.
-        discard(response, () => resume(Effect.succeed({ statusCode, headers: given })))
+        discard(response, () => end({ statusCode, headers: given }))
       })
       sent.on("error", (error: NodeJS.ErrnoException) => {
         if (isOver) return
         // The receiver has closed an idle connection, and the request crossed its end.
         const isCrossed = sent.reusedSocket && error.code === "ECONNRESET"
         if (isCrossed && !isSecond && Monotonic.millisUnsafe(clock) - since < resendMs) return start(true)
-        resume(Effect.succeed(error))
+        end(error)
       })
       sent.end(body)
     }
     start(false)
-    return Effect.sync(() => {
-      isOver = true
-      current?.destroy()
-    })
+    return Effect.sync(stop)
   })
 
 /** Reads the rest of an answer, so that its connection can be used again, but not for long. Then calls `done`. */
@@ -214,7 +222,9 @@ const answerOf = (reply: Reply, now: number): Answer => {
 }
 
 const problemOf = (error: NodeJS.ErrnoException) =>
-  error instanceof AddressRefused
+  error instanceof TimedOut
+    ? "timeout"
+    : error instanceof AddressRefused
     ? "address"
     : /CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO_/.test(error.code ?? "")
     ? "tls"

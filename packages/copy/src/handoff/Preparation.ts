@@ -45,7 +45,20 @@ export interface Prepared {
   readonly isFull: boolean
   /** Of the batches after these, none that begins before this number has a stored boundary. */
   readonly repeatsFrom: number
+  /** The changes after these that were read with them. */
+  readonly kept: KeptChanges | undefined
 }
+
+/** Changes that were read, and are in no batch yet. */
+interface KeptChanges {
+  readonly rows: ReadonlyArray<ChangeRow>
+  /** Every change up to this number was read. Undefined: there may be more after the last one of these. */
+  readonly wholeTo: number | undefined
+  readonly readAt: number
+}
+
+/** Changes that were read longer ago are read again, so that their batches can be sent before they are too old. */
+const keptMs = 250
 
 /** The most changes that are read at a time. */
 const readAtOnce = 1000
@@ -53,11 +66,14 @@ const readAtOnce = 1000
 /** If the next changes are larger, only so many of them are read at a time: their texts are in memory. */
 const large = { bytes: 4_000_000, count: 8 }
 
-/** How many more changes are read than the batches before had. */
-const readMore = 8
+/** The batches whose changes are read at a time, and how many more changes than these batches probably have. */
+const [batchesAtOnce, readMore] = [4, 8]
 
 interface Wanted
-  extends Pick<ChangeRange, "last">, Pick<HandoffBatch, "generation" | "after">, Pick<Prepared, "repeatsFrom">
+  extends
+    Pick<ChangeRange, "last">,
+    Pick<HandoffBatch, "generation" | "after">,
+    Pick<Prepared, "kept" | "repeatsFrom">
 {
   readonly mostChanges: Handoff["mostChanges"]
   /** The most batches to prepare, and the changes of the batch before. */
@@ -68,15 +84,12 @@ interface Wanted
 /** Prepares the next batches after a number. */
 export const prepare = Effect.fnUntraced(function*(
   source: ChangeSource,
-  { after, count, generation, last, mostChanges, previous, repeatsFrom }: Wanted
+  { after, count, generation, kept, last, mostChanges, previous, repeatsFrom }: Wanted
 ): Effect.fn.Return<Prepared, SinkError> {
-  if (after >= last) return { ready: [], through: after, held: [], isFull: false, repeatsFrom }
-  const { consumer, limits, lists, maintenance, selection, shape } = source
+  if (after >= last) return { ready: [], through: after, held: [], isFull: false, repeatsFrom, kept: undefined }
+  const { consumer, limits, maintenance, selection, shape } = source
   const changes = Math.min(limits.changes, mostChanges ?? limits.changes)
-  // Batches are often limited by their size, and then more changes would be read in vain.
-  const most = shape.kinds === undefined ? Math.min(readAtOnce, count * (previous ?? changes) + readMore) : readAtOnce
-  const readAt = yield* Monotonic.millis
-  const found = yield* maintenance.changes(after, most, lists, { large })
+  const { readAt, rows: found, wholeTo } = yield* readNext(source, { after, kept, last, changes: previous ?? changes })
   // If other lists or kinds were sent before, the query reads all their boundaries up to the first one of these.
   const isRepeated = (found.at(-1)?.seq ?? 0) >= repeatsFrom
   const stored = isRepeated
@@ -87,7 +100,7 @@ export const prepare = Effect.fnUntraced(function*(
     found.filter((row) => isSent(shape, row)),
     generation
   )
-  const isWhole = found.length < most && found.length !== large.count && !isFull
+  const isWhole = wholeTo === last && !isFull
   const ready: Array<ReadyBatch> = []
   let [index, through] = [0, after]
   while (index < sent.length && ready.length < count) {
@@ -123,7 +136,30 @@ export const prepare = Effect.fnUntraced(function*(
     repeatsFrom: isRepeated ? next : repeatsFrom,
     through,
     isFull: isFull && !hasMore,
+    kept: isFull ? undefined : { readAt, wholeTo, rows: found.filter(({ seq }) => seq > through) },
     held: yield* heldOf(source, held, { generation, through })
+  }
+})
+
+/** Returns the changes after a number: those that were kept, and more unless they have more than a batch. */
+const readNext = Effect.fnUntraced(function*(
+  { lists, maintenance, shape }: ChangeSource,
+  { after, changes, kept, last }: Pick<Wanted, "after" | "kept" | "last"> & {
+    /** How many a batch probably has. */
+    readonly changes: number
+  }
+): Effect.fn.Return<KeptChanges, SinkError> {
+  const readAt = yield* Monotonic.millis
+  const known = kept !== undefined && readAt - kept.readAt < keptMs ? kept : undefined
+  const isEnough = known?.wholeTo === last || (known?.rows.filter((row) => isSent(shape, row)).length ?? 0) > changes
+  if (known !== undefined && isEnough) return known
+  // Batches are often limited by their size, and then more changes would be read in vain.
+  const most = shape.kinds === undefined ? Math.min(readAtOnce, batchesAtOnce * changes + readMore) : readAtOnce
+  const more = yield* maintenance.changes(known?.rows.at(-1)?.seq ?? after, most, lists, { large })
+  return {
+    rows: known === undefined ? more : [...known.rows, ...more],
+    wholeTo: more.length < most && more.length !== large.count ? last : undefined,
+    readAt: known?.readAt ?? readAt
   }
 })
 

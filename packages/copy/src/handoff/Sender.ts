@@ -39,6 +39,7 @@ import {
   type Sender,
   type SenderOptions
 } from "./Sending.ts"
+import { makeSigner } from "./Signature.ts"
 
 export { type Attempted, HandoffTakenOver, type SenderOptions } from "./Sending.ts"
 
@@ -54,7 +55,7 @@ export const handOff = Effect.fn("Handoff.send")(function*(
   const [selection, scannedAt] = [selectionOf(shape, lists), makeScannedAt(options)]
   const { createdAt, epoch } = handoff
   const lossAt = options.lossAt ?? makeLossAt()
-  const taken = { ...options, limits, policy, createdAt, epoch, selection, scannedAt, lossAt }
+  const taken = { ...options, limits, policy, createdAt, epoch, selection, scannedAt, lossAt, signer: makeSigner() }
   const [dueIn, sendAsides] = [makeDueIn(policy), makeSendAsides()]
   for (;;) {
     const sender: Sender = { ...taken, asides: asidesOf(yield* maintenance.handoffAsides(consumer)) }
@@ -136,7 +137,8 @@ const begin = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Handoff | undefined, SinkError | HandoffTakenOver> {
   // A destination without generations has no hand-offs.
   if (generation === undefined) return undefined
-  const wanted = { after: position, generation, last, mostChanges, count: 1, previous: undefined, repeatsFrom: 0 }
+  const none = { previous: undefined, repeatsFrom: 0, kept: undefined }
+  const wanted = { ...none, after: position, generation, last, mostChanges, count: 1 }
   const { held, isFull, ready: [first], through } = yield* prepare(sender, wanted)
   if (first === undefined) {
     if (through === position) return isFull ? yield* change(sender, waitingFull) : undefined

@@ -11,7 +11,7 @@ import { afterAnswer, type Answer, type HandoffPolicy, stopped, type Verdict } f
 import type { LossAt, SeenPosition } from "./Loss.ts"
 import type { Post } from "./Post.ts"
 import { type ChangeSource, read, type ReadyBatch } from "./Preparation.ts"
-import { sign, type SigningKey } from "./Signature.ts"
+import type { Signer, SigningKey } from "./Signature.ts"
 
 /** Another sender has taken the hand-off over, its consumer was removed, or an older destination was put in place. */
 export class HandoffTakenOver extends Data.TaggedError("HandoffTakenOver")<{ readonly consumer: string }> {
@@ -57,6 +57,7 @@ export interface Sender extends SenderOptions, ChangeSource {
   readonly lossAt: LossAt
   readonly limits: BatchLimits
   readonly policy: HandoffPolicy
+  readonly signer: Signer
 }
 
 /** Changes that were read longer ago are read again before they are sent: below a second, with time for a slow moment. */
@@ -128,14 +129,21 @@ export const attempt = Effect.fnUntraced(function*(
   const keys = yield* sender.keys
   const { batch, message } = yield* refreshed(sender, given)
   if (message === undefined) return { _tag: "Accept" }
-  const timestamp = Math.floor(DateTime.toEpochMillis(yield* DateTime.now) / 1000)
-  const answer = yield* sender.post({ ...sign({ ...message, timestamp }, keys) }, message.body)
+  const headers = sender.signer.sign(message, yield* timestampNow, keys)
+  const answer = yield* sender.post({ ...headers }, message.body)
   const now = DateTime.toEpochMillis(yield* DateTime.now)
   const fraction = yield* Random.next
   const verdict = afterAnswer(sender.policy, { attempts, firstAttemptAt, batch }, answer, { now, fraction })
   yield* sender.onAttempt?.({ batch, attempts, bytes: message.body.length, answer, verdict }) ?? Effect.void
   return verdict
 })
+
+/** In whole seconds. */
+const timestampNow = Effect.map(DateTime.now, (now) => Math.floor(DateTime.toEpochMillis(now) / 1000))
+
+/** Signs a message with the last keys, so that its attempt within the same second does not have to. */
+export const signAhead = ({ signer }: Sender, { message }: ReadyBatch): Effect.Effect<void> =>
+  Effect.map(timestampNow, (timestamp) => message === undefined ? undefined : signer.ahead(message, timestamp))
 
 /** Reads the changes of a batch again if they may have been erased meanwhile. */
 const refreshed = Effect.fnUntraced(function*(
