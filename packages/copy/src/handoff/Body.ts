@@ -84,10 +84,15 @@ const copyText = ({ scannedAt, storedAt }: Pick<HandoffBatch, "scannedAt" | "sto
   return `{"scannedAt":${JSON.stringify(scannedAt)},"ageSeconds":${seconds}}`
 }
 
-/** Writes the body of a batch from its changes. */
-export const bodyOf = (shape: Shape, batch: HandoffBatch, rows: ReadonlyArray<ChangeRow>): Uint8Array => {
+/** Writes the body of a batch from its changes. `texts`: what is written for each of them. */
+export const bodyOf = (
+  shape: Shape,
+  batch: HandoffBatch,
+  rows: ReadonlyArray<ChangeRow>,
+  texts: ReadonlyArray<string> = rows.map((row) => changeText(shape, row))
+): Uint8Array => {
   const { end, start } = envelope(shape, batch)
-  return Buffer.from(`${start}${rows.map((row) => changeText(shape, row)).join(",")}${end}`)
+  return Buffer.from(`${start}${texts.join(",")}${end}`)
 }
 
 /** Returns the id of a webhook. The nonce keeps an id in a receiver's log from being compared with guessed bodies. */
@@ -98,28 +103,30 @@ export const messageId = ({ nonce }: Pick<HandoffBatch, "nonce">, body: Uint8Arr
 export type BatchStart = Pick<HandoffBatch, "generation" | "after" | "selection" | "nonce" | "storedAt" | "scannedAt">
 
 /**
- * Chooses the next batch from the changes after a position, in their order: as many of one list as the limits allow.
- * Returns undefined if none of them is sent.
+ * Chooses the next batch from the changes after a position, in their order: as many of one list as the limits allow. Returns
+ * it with what is written for each of its changes, or undefined if none of them is sent.
  */
 export const chooseBatch = (
   shape: Shape,
   rows: ReadonlyArray<ChangeRow>,
   start: BatchStart,
   limits: BatchLimits
-): HandoffBatch | undefined => {
+): { readonly batch: HandoffBatch; readonly texts: ReadonlyArray<string> } | undefined => {
   const sent = rows.filter((row) => isSent(shape, row))
   const [first] = sent
   if (first === undefined) return undefined
   const batch = { ...start, first: first.seq, list: first.list }
   // No number of a batch is longer than the last one of all.
   const around = envelope(shape, { ...batch, last: sent.at(-1)?.seq ?? first.seq })
-  let [bytes, changes, last] = [Buffer.byteLength(around.start + around.end), 0, first.seq]
+  let [bytes, last] = [Buffer.byteLength(around.start + around.end), first.seq]
+  const texts: Array<string> = []
   for (const row of sent) {
-    if (row.list !== first.list || changes === limits.changes) break
-    bytes += Buffer.byteLength(changeText(shape, row)) + (changes === 0 ? 0 : 1)
-    if (changes > 0 && bytes > limits.bytes) break
-    changes++
+    if (row.list !== first.list || texts.length === limits.changes) break
+    const text = changeText(shape, row)
+    bytes += Buffer.byteLength(text) + (texts.length === 0 ? 0 : 1)
+    if (texts.length > 0 && bytes > limits.bytes) break
+    texts.push(text)
     last = row.seq
   }
-  return { ...batch, last, changes }
+  return { batch: { ...batch, last, changes: texts.length }, texts }
 }

@@ -10,15 +10,7 @@ import type { SinkError } from "../port/Sink.ts"
 import type { Handoff, HandoffBatch } from "../store/HandoffStore.ts"
 import { begun, judged, settled } from "./Decision.ts"
 import { prepare, type Prepared, type ReadyBatch } from "./Preparation.ts"
-import {
-  attempt,
-  change,
-  changeAndMove,
-  type HandoffTakenOver,
-  isFresh,
-  type Sender,
-  signAhead
-} from "./Sending.ts"
+import { attempt, change, changeAndMove, type HandoffTakenOver, isFresh, type Sender, signAhead } from "./Sending.ts"
 
 /** The most batches that are prepared at a time, and the size at which no more are. */
 export const mostReady = 96

@@ -70,10 +70,7 @@ const large = { bytes: 4_000_000, count: 8 }
 const [batchesAtOnce, readMore] = [4, 8]
 
 interface Wanted
-  extends
-    Pick<ChangeRange, "last">,
-    Pick<HandoffBatch, "generation" | "after">,
-    Pick<Prepared, "kept" | "repeatsFrom">
+  extends Pick<ChangeRange, "last">, Pick<HandoffBatch, "generation" | "after">, Pick<Prepared, "kept" | "repeatsFrom">
 {
   readonly mostChanges: Handoff["mostChanges"]
   /** The most batches to prepare, and the changes of the batch before. */
@@ -113,16 +110,17 @@ export const prepare = Effect.fnUntraced(function*(
     // A batch ends before the next stored one, which may have been sent.
     const end = stored.find((one) => one.first > first.seq)?.first ?? Infinity
     const next = sent.slice(index, index + changes + 1).filter(({ seq }) => seq < end)
-    const batch = isKnown
-      ? { ...known, after: through }
+    const chosen = isKnown
+      ? { batch: { ...known, after: through }, texts: undefined }
       : chooseBatch(shape, next, yield* startOf(source, first, { generation, after: through }), { ...limits, changes })
-    if (batch === undefined) break
+    if (chosen === undefined) break
+    const { batch, texts } = chosen
     const isRead = batch.last < (rows.at(-1)?.seq ?? 0) || isWhole
     // More of its changes may follow.
     if (!isRead && ready.length > 0) break
     const ownEnd = sent.findIndex(({ seq }) => seq > batch.last)
     const own = sent.slice(index, ownEnd < 0 ? sent.length : ownEnd)
-    const one = isRead || !isKnown ? readyOf(source, batch, { rows: own, readAt }) : yield* read(source, batch)
+    const one = isRead || !isKnown ? readyOf(source, batch, { rows: own, readAt, texts }) : yield* read(source, batch)
     ready.push(one)
     index += own.length
     through = batch.last
@@ -202,11 +200,16 @@ const startOf = Effect.fnUntraced(function*(
 const readyOf = (
   { shape }: ChangeSource,
   batch: HandoffBatch,
-  { readAt, rows }: { readonly rows: ReadonlyArray<ChangeRow>; readonly readAt: number }
+  { readAt, rows, texts }: {
+    readonly rows: ReadonlyArray<ChangeRow>
+    readonly readAt: number
+    /** What is written for each row, if it is known. */
+    readonly texts?: ReadonlyArray<string> | undefined
+  }
 ): ReadyBatch => {
   const firstId = rows[0]?.id ?? ""
   if (rows.length === 0) return { batch, firstId, message: undefined, readAt }
-  const body = bodyOf(shape, batch, rows)
+  const body = bodyOf(shape, batch, rows, texts)
   return { batch, firstId, message: { id: messageId(batch, body), body }, readAt }
 }
 

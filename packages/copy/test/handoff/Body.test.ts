@@ -64,7 +64,7 @@ describe(`a batch (seed ${seed})`, () => {
       const wanted = left.filter((one) => isSent(shape, one))
       const sent: Array<ChangeRow> = []
       for (let after = 0;;) {
-        const batch = chooseBatch(shape, left, { ...start, after }, limits)
+        const { batch, texts } = chooseBatch(shape, left, { ...start, after }, limits) ?? {}
         if (batch === undefined) break
         const own = left.filter((one) =>
           one.list === batch.list && isSent(shape, one) && one.seq >= batch.first && one.seq <= batch.last
@@ -72,6 +72,7 @@ describe(`a batch (seed ${seed})`, () => {
         assert.strictEqual(own.length, batch.changes)
         assert.isAtMost(own.length, limits.changes)
         const body = bodyOf(shape, batch, own)
+        assert.deepStrictEqual(bodyOf(shape, batch, own, texts), body)
         if (own.length > 1) assert.isAtMost(body.length, limits.bytes)
         // One more change of the list would exceed a limit.
         const following = left.find((one) => one.seq > batch.last && isSent(shape, one))
@@ -147,7 +148,7 @@ describe("an erasure", () => {
   it("is sent whatever kinds are chosen, with its number and id only", () => {
     const shape: Shape = { ...full, kinds: new Set(["insert"]) }
     assert.isTrue(isSent(shape, erased))
-    const batch = chooseBatch(shape, [erased], start, { changes: 9, bytes: 9999 })
+    const { batch } = chooseBatch(shape, [erased], start, { changes: 9, bytes: 9999 }) ?? {}
     if (batch === undefined) return assert.fail()
     for (const one of [shape, { ...shape, isThin: true }]) {
       const body = Buffer.from(bodyOf(one, batch, [erased])).toString()
