@@ -247,6 +247,23 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
       for (const [after, rows] of reads) assert.isAtMost(rows, 8, `after ${after}`)
     }).pipe(Effect.scoped))
 
+  it.live("leaves nothing out if changes are committed after every read", () =>
+    Effect.gen(function*() {
+      const { layer, maintenance } = yield* withChanges(destination, 12)
+      const { received, url } = yield* receiver(() => "ok")
+      let amount = 2
+      const growing: Maintenance = {
+        ...maintenance,
+        changes: (after, most, lists, limits) =>
+          Effect.tap(maintenance.changes(after, most, lists, limits), () =>
+            ++amount > 20
+              ? Effect.void
+              : Effect.orDie(exporting(layer, Array.from({ length: 12 }, () => amount))))
+      }
+      yield* sending(growing, yield* postTo(url), { limits: { changes: 2, bytes: 20_000 } })
+      assert.deepStrictEqual(received.flatMap(({ numbers }) => numbers), numbersTo(12 * 19))
+    }).pipe(Effect.scoped))
+
   it.live("begins a replay within a second while it sends", () =>
     Effect.gen(function*() {
       const { maintenance } = yield* withChanges(destination, 300)
