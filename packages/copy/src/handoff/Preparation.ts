@@ -58,7 +58,7 @@ interface KeptChanges {
 }
 
 /** Changes that were read longer ago are read again, so that their batches can be sent before they are too old. */
-const keptMs = 250
+const keptMs = 100
 
 /** The most changes that are read at a time. */
 const readAtOnce = 1000

@@ -129,7 +129,7 @@ export const attempt = Effect.fnUntraced(function*(
   const keys = yield* sender.keys
   const { batch, message } = yield* refreshed(sender, given)
   if (message === undefined) return { _tag: "Accept" }
-  const headers = sender.signer.sign(message, yield* timestampNow, keys)
+  const headers = sender.signer.sign({ message, timestamp: yield* timestampNow, keys })
   const answer = yield* sender.post({ ...headers }, message.body)
   const now = DateTime.toEpochMillis(yield* DateTime.now)
   const fraction = yield* Random.next
@@ -143,7 +143,7 @@ const timestampNow = Effect.map(DateTime.now, (now) => Math.floor(DateTime.toEpo
 
 /** Signs a message with the last keys, so that its attempt within the same second does not have to. */
 export const signAhead = ({ signer }: Sender, { message }: ReadyBatch): Effect.Effect<void> =>
-  Effect.map(timestampNow, (timestamp) => message === undefined ? undefined : signer.ahead(message, timestamp))
+  Effect.map(timestampNow, (timestamp) => message === undefined ? undefined : signer.ahead({ message, timestamp }))
 
 /** Reads the changes of a batch again if they may have been erased meanwhile. */
 const refreshed = Effect.fnUntraced(function*(

@@ -140,30 +140,33 @@ export const sign = (
   }
 }
 
+/** What a signer signs. It compares objects, not their content. */
+interface Signing {
+  readonly message: Omit<Message, "timestamp">
+  /** Seconds since 1970. */
+  readonly timestamp: number
+  readonly keys: Array.NonEmptyReadonlyArray<SigningKey>
+}
+
 /** Signs messages, and remembers the headers of the last one. */
 export interface Signer {
-  /** The timestamp is in seconds since 1970. */
-  readonly sign: (
-    message: Omit<Message, "timestamp">,
-    timestamp: number,
-    keys: Array.NonEmptyReadonlyArray<SigningKey>
-  ) => SignedHeaders
-  /** Signs a message with the keys of the last one. The same message, time and keys then take no time. */
-  readonly ahead: (message: Omit<Message, "timestamp">, timestamp: number) => void
+  readonly sign: (signing: Signing) => SignedHeaders
+  /** Signs a message with the keys of the last one. To sign the same again then takes no time. */
+  readonly ahead: (signing: Omit<Signing, "keys">) => void
 }
 
 export const makeSigner = (): Signer => {
-  let last: readonly [...Parameters<Signer["sign"]>, SignedHeaders] | undefined
-  const signed: Signer["sign"] = (message, timestamp, keys) => {
-    const isLast = last !== undefined && last[0] === message && last[1] === timestamp && last[2] === keys
-    if (isLast && last !== undefined) return last[3]
-    const headers = sign({ ...message, timestamp }, keys)
-    last = [message, timestamp, keys, headers]
-    return headers
+  let last: Signing & { readonly headers: SignedHeaders } | undefined
+  const signNext: Signer["sign"] = ({ keys, message, timestamp }) => {
+    if (last?.message === message && last.timestamp === timestamp && last.keys === keys) return last.headers
+    last = { message, timestamp, keys, headers: sign({ ...message, timestamp }, keys) }
+    return last.headers
   }
   return {
-    sign: signed,
-    ahead: (message, timestamp) => last === undefined ? undefined : void signed(message, timestamp, last[2])
+    sign: signNext,
+    ahead: (next) => {
+      if (last !== undefined) signNext({ ...next, keys: last.keys })
+    }
   }
 }
 

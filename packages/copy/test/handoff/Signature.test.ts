@@ -5,6 +5,7 @@ import { Redacted, Result, Schema } from "effect"
 import { generateKeyPairSync, randomBytes } from "node:crypto"
 import { Webhook } from "standardwebhooks"
 import {
+  makeSigner,
   type Message,
   parseKey,
   parseSigningKey,
@@ -101,6 +102,18 @@ describe(`a signature (seed ${seed})`, () => {
       assert.deepStrictEqual(new Webhook(text).verify(Buffer.from(sent.body), { ...headers }), {})
     }
     assert.isUndefined(problem(headers, sent.body, [key(secret()), key(next)]))
+  })
+
+  it("is that of the message, the time and the keys of now, whatever was signed before", () => {
+    const dice = diceOf(seed, "signer")
+    const signer = makeSigner()
+    const keySets = [[signing(secret())], [signing(secret()), signing(keyPair())]] as const
+    const messages = [message("a"), message("b")] as const
+    for (let run = 0; run < 200; run++) {
+      const [one, keys, timestamp] = [dice.pick(messages), dice.pick(keySets), dice.below(2)]
+      if (dice.chance(0.5)) signer.ahead({ message: dice.pick(messages), timestamp: dice.below(2) })
+      assert.deepStrictEqual(signer.sign({ message: one, timestamp, keys }), sign({ ...one, timestamp }, keys))
+    }
   })
 
   it("is refused before and after the tolerance, without its headers, and with an id that has a full stop", () => {
