@@ -44,6 +44,35 @@ const copied = Effect.gen(function*() {
 })
 
 describe("a CSV dialect", () => {
+  it(`has the same rows, whether or not another row needs quotes (PAYMENTS_SEED=${seed})`, () => {
+    const dice = diceOf(seed, "csv quotes")
+    const fields = [
+      null,
+      "",
+      "x",
+      "é",
+      "a b",
+      " a",
+      "a\u00a0",
+      "-5",
+      0,
+      -7.5,
+      1e21,
+      12345678901234567890n,
+      "=1"
+    ]
+    for (let run = 0; run < 500; run++) {
+      const delimiter = dice.pick(delimiters)
+      const rows = Array.from(
+        { length: dice.below(3) },
+        () => Array.from({ length: dice.below(4) }, () => dice.pick([...fields, delimiter, "4,5"]))
+      )
+      const formulas = dice.pick(["escape", "keep"] as const)
+      const withQuotes = csvText([...rows, ["\""]], formulas, delimiter)
+      assert.strictEqual(`${csvText(rows, formulas, delimiter)}""""\r\n`, withQuotes)
+    }
+  })
+
   it(`has the texts that were written, whatever they contain (PAYMENTS_SEED=${seed})`, () => {
     const dice = diceOf(seed, "csv dialects")
     for (let run = 0; run < 500; run++) {
