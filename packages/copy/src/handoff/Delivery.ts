@@ -194,7 +194,7 @@ const prepareMore = Effect.fnUntraced(function*(
   if (left > 0 && pending.through < last && !isLarge(pending)) {
     const { mostChanges } = settled(handoff, accepted ?? position)
     const { kept, repeatsFrom, through: after } = pending
-    // So many during each request that is left before their boundaries are stored.
+    // Spread evenly over the requests that are left until the boundaries are stored.
     const count = Math.min(preparedAtOnce, Math.ceil(left / Math.max(1, delivery.ready.length)))
     const more = yield* prepare(sender, { after, generation, last, mostChanges, count, previous, repeatsFrom, kept })
     delivery.pending = { ...more, ready: [...pending.ready, ...more.ready], held: [...pending.held, ...more.held] }

@@ -16,7 +16,7 @@ import { TunnelAgent } from "./ProxyTunnel.ts"
 
 export interface Target {
   readonly url: URL
-  /** Limits the time from the beginning of a request to the end of its answer. */
+  /** Limits the time from the beginning of a request to the status of its answer. */
   readonly timeout: Duration.Duration
   /** Whether private and link-local addresses are allowed. */
   readonly allowPrivate: boolean
@@ -163,10 +163,6 @@ const request = (
       clearTimeout(timer)
       resume(Effect.succeed(reply))
     }
-    const timer = setTimeout(() => {
-      stop()
-      end(new TimedOut())
-    }, Duration.toMillis(timeout))
     const start = (isSecond: boolean) => {
       const sent = (url.protocol === "http:" ? http : https).request(url, {
         agent,
@@ -191,6 +187,10 @@ const request = (
       sent.end(body)
     }
     start(false)
+    const timer = setTimeout(() => {
+      stop()
+      end(new TimedOut())
+    }, Duration.toMillis(timeout))
     return Effect.sync(stop)
   })
 

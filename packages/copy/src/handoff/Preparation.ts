@@ -45,7 +45,7 @@ export interface Prepared {
   readonly isFull: boolean
   /** Of the batches after these, none that begins before this number has a stored boundary. */
   readonly repeatsFrom: number
-  /** The changes after these that were read with them. */
+  /** What was read after `through`. Undefined: nothing, or it must be read again. */
   readonly kept: KeptChanges | undefined
 }
 
@@ -54,6 +54,8 @@ interface KeptChanges {
   readonly rows: ReadonlyArray<ChangeRow>
   /** Every change up to this number was read. Undefined: there may be more after the last one of these. */
   readonly wholeTo: number | undefined
+  /** Whether only so few were read because they are large. */
+  readonly isCut: boolean
   readonly readAt: number
 }
 
@@ -66,14 +68,17 @@ const readAtOnce = 1000
 /** If the next changes are larger, only so many of them are read at a time: their texts are in memory. */
 const large = { bytes: 4_000_000, count: 8 }
 
-/** The batches whose changes are read at a time, and how many more changes than these batches probably have. */
-const [batchesAtOnce, readMore] = [4, 8]
+/** The batches whose changes are read at a time. */
+const batchesAtOnce = 4
+
+/** How many more changes are read than these batches probably have. */
+const readMore = 8
 
 interface Wanted
   extends Pick<ChangeRange, "last">, Pick<HandoffBatch, "generation" | "after">, Pick<Prepared, "kept" | "repeatsFrom">
 {
   readonly mostChanges: Handoff["mostChanges"]
-  /** The most batches to prepare, and the changes of the batch before. */
+  /** The most batches to prepare, and the changes of the last accepted batch. */
   readonly count: number
   readonly previous: number | undefined
 }
@@ -86,23 +91,28 @@ export const prepare = Effect.fnUntraced(function*(
   if (after >= last) return { ready: [], through: after, held: [], isFull: false, repeatsFrom, kept: undefined }
   const { consumer, limits, maintenance, selection, shape } = source
   const changes = Math.min(limits.changes, mostChanges ?? limits.changes)
-  const { readAt, rows: found, wholeTo } = yield* readNext(source, { after, kept, last, changes: previous ?? changes })
-  // If other lists or kinds were sent before, the query reads all their boundaries up to the first one of these.
-  const isRepeated = (found.at(-1)?.seq ?? 0) >= repeatsFrom
-  const stored = isRepeated
-    ? yield* maintenance.handoffBatches(consumer, { generation, after, selection, count })
-    : []
+  const unsent = yield* readNext(source, { after, kept, last, changes, previous })
+  const { rows: found, wholeTo } = unsent
   const { held, isFull, rows, sent } = source.asides.divide(
     found,
     found.filter((row) => isSent(shape, row)),
     generation
   )
+  // If other lists or kinds were sent before, the query reads all their boundaries up to the first one of these.
+  const isRepeated = (found.at(-1)?.seq ?? 0) >= repeatsFrom
+  // Batches that begin before the first change to send are not sent again as they were: it is set aside.
+  const from = (sent[0]?.seq ?? after + 1) - 1
+  const stored = isRepeated
+    ? yield* maintenance.handoffBatches(consumer, { generation, after: from, selection, count })
+    : []
   const isWhole = wholeTo === last && !isFull
   const ready: Array<ReadyBatch> = []
   let [index, through] = [0, after]
   while (index < sent.length && ready.length < count) {
     const first = sent[index]
     if (first === undefined) break
+    // Boundaries behind the last one that was read are not known yet.
+    if (ready.length > 0 && stored.length === count && first.seq > (stored.at(-1)?.first ?? 0)) break
     const known = stored.find((one) => one.first === first.seq)
     const isKnown = known !== undefined && known.last <= last && known.changes <= (mostChanges ?? known.changes) &&
       // Changes that have to be set aside are only seen among those that were read.
@@ -120,7 +130,9 @@ export const prepare = Effect.fnUntraced(function*(
     if (!isRead && ready.length > 0) break
     const ownEnd = sent.findIndex(({ seq }) => seq > batch.last)
     const own = sent.slice(index, ownEnd < 0 ? sent.length : ownEnd)
-    const one = isRead || !isKnown ? readyOf(source, batch, { rows: own, readAt, texts }) : yield* read(source, batch)
+    const one = isRead || !isKnown
+      ? readyOf(source, batch, { rows: own, readAt: unsent.readAt, texts })
+      : yield* read(source, batch)
     ready.push(one)
     index += own.length
     through = batch.last
@@ -134,31 +146,32 @@ export const prepare = Effect.fnUntraced(function*(
     repeatsFrom: isRepeated ? next : repeatsFrom,
     through,
     isFull: isFull && !hasMore,
-    kept: isFull ? undefined : { readAt, wholeTo, rows: found.filter(({ seq }) => seq > through) },
+    kept: isFull ? undefined : { ...unsent, rows: found.filter(({ seq }) => seq > through) },
     held: yield* heldOf(source, held, { generation, through })
   }
 })
 
-/** Returns the changes after a number: those that were kept, and more unless they have more than a batch. */
+/** Returns the next changes. Reads them, unless those that were kept are probably more than a batch. */
 const readNext = Effect.fnUntraced(function*(
   { lists, maintenance, shape }: ChangeSource,
-  { after, changes, kept, last }: Pick<Wanted, "after" | "kept" | "last"> & {
-    /** How many a batch probably has. */
+  { after, changes, kept, last, previous }: Pick<Wanted, "after" | "kept" | "last" | "previous"> & {
+    /** The most changes of a batch. */
     readonly changes: number
   }
 ): Effect.fn.Return<KeptChanges, SinkError> {
   const readAt = yield* Monotonic.millis
-  const known = kept !== undefined && readAt - kept.readAt < keptMs ? kept : undefined
-  const isEnough = known?.wholeTo === last || (known?.rows.filter((row) => isSent(shape, row)).length ?? 0) > changes
-  if (known !== undefined && isEnough) return known
-  // Batches are often limited by their size, and then more changes would be read in vain.
-  const most = shape.kinds === undefined ? Math.min(readAtOnce, batchesAtOnce * changes + readMore) : readAtOnce
-  const more = yield* maintenance.changes(known?.rows.at(-1)?.seq ?? after, most, lists, { large })
-  return {
-    rows: known === undefined ? more : [...known.rows, ...more],
-    wholeTo: more.length < most && more.length !== large.count ? last : undefined,
-    readAt: known?.readAt ?? readAt
+  if (kept !== undefined && readAt - kept.readAt < keptMs) {
+    const ofBatch = Math.max(previous ?? changes, readMore)
+    const isEnough = kept.wholeTo === last || (kept.isCut && kept.rows.length > 0) ||
+      kept.rows.filter((row) => isSent(shape, row)).length > ofBatch
+    if (isEnough) return kept
   }
+  // Batches are often limited by their size, and then more changes would be read in vain.
+  const likely = previous === undefined ? changes : batchesAtOnce * previous
+  const most = shape.kinds === undefined ? Math.min(readAtOnce, likely + readMore) : readAtOnce
+  const rows = yield* maintenance.changes(after, most, lists, { large })
+  const isCut = rows.length === large.count
+  return { rows, wholeTo: rows.length < most && !isCut ? last : undefined, isCut, readAt }
 })
 
 /** The changes up to a number that have to be set aside. */

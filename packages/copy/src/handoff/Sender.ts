@@ -58,6 +58,8 @@ export const handOff = Effect.fn("Handoff.send")(function*(
   const taken = { ...options, limits, policy, createdAt, epoch, selection, scannedAt, lossAt, signer: makeSigner() }
   const [dueIn, sendAsides] = [makeDueIn(policy), makeSendAsides()]
   for (;;) {
+    // A sender that waits must keep no text in memory that may be erased.
+    taken.signer.forget()
     const sender: Sender = { ...taken, asides: asidesOf(yield* maintenance.handoffAsides(consumer)) }
     // In this order, the position is in the range unless changes were lost.
     const position = yield* positionOf(sender)

@@ -140,7 +140,7 @@ export const sign = (
   }
 }
 
-/** What a signer signs. It compares objects, not their content. */
+/** What a signer signs. The signer compares objects, not their content. */
 interface Signing {
   readonly message: Omit<Message, "timestamp">
   /** Seconds since 1970. */
@@ -148,11 +148,12 @@ interface Signing {
   readonly keys: Array.NonEmptyReadonlyArray<SigningKey>
 }
 
-/** Signs messages, and remembers the headers of the last one. */
+/** Signs messages, and remembers the last one with its headers. */
 export interface Signer {
   readonly sign: (signing: Signing) => SignedHeaders
   /** Signs a message with the keys of the last one. To sign the same again then takes no time. */
   readonly ahead: (signing: Omit<Signing, "keys">) => void
+  readonly forget: () => void
 }
 
 export const makeSigner = (): Signer => {
@@ -166,6 +167,9 @@ export const makeSigner = (): Signer => {
     sign: signNext,
     ahead: (next) => {
       if (last !== undefined) signNext({ ...next, keys: last.keys })
+    },
+    forget: () => {
+      last = undefined
     }
   }
 }

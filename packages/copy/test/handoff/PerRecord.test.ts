@@ -109,6 +109,25 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       assert.deepStrictEqual(numbersOf(received).slice(17), [18])
     }).pipe(Effect.scoped))
 
+  it.live("repeats a stored batch with its id, also if the batch before it begins with a change that is set aside", () =>
+    Effect.gen(function*() {
+      const { maintenance, post, received, refused } = yield* opened
+      const limits = { changes: 2, bytes: 20_000 }
+      refused.clear()
+      refused.add(13)
+      yield* sending(maintenance, post, { order, limits })
+      const first = new Map(received.map(({ id, numbers }) => [numbers.join(), id]))
+      yield* moveConsumer(maintenance, { name: consumer, position: 2, when: "any" })
+      const before = received.length
+      yield* sending(maintenance, post, { order, limits })
+      const again = new Map(received.slice(before).map(({ id, numbers }) => [numbers.join(), id]))
+      // Changes 3, 8 and 13 are of one record. The batch of 3 and 4 now has 4 only.
+      assert.deepStrictEqual([...again.keys()].slice(0, 5), ["4", "5,6", "7", "9,10", "11,12"])
+      for (const numbers of ["5,6", "9,10", "11,12"]) {
+        assert.strictEqual(again.get(numbers), first.get(numbers), numbers)
+      }
+    }).pipe(Effect.scoped))
+
   it.live("passes over a change that was set aside only if somebody says why, and then sends the next of its record", () =>
     Effect.gen(function*() {
       const { maintenance, post, received } = yield* opened
