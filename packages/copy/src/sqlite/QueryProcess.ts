@@ -93,9 +93,10 @@ const respondToAll = Effect.gen(function*() {
   const query = yield* yield* run((db) => catchQueryError(() => begin(db, sql, parameters))())
   yield* send({ columns: query.columns })
   for (;;) {
+    // The next rows are read while the parent process uses the last ones. It hears of an error when it asks for them.
+    const rows = yield* Effect.exit(Effect.flatten(run(catchQueryError(query.next))))
     yield* receive
-    const rows = yield* yield* run(catchQueryError(query.next))
-    yield* send({ rows })
+    yield* send({ rows: yield* rows })
   }
 })
 
