@@ -194,7 +194,9 @@ const findWith = <E>(
     const selects = tables.map(({ columns, list }) => {
       const flags = columns.map((column) => `CASE WHEN ${condition(column)} THEN '1' ELSE '0' END`)
       // An asterisk would use every column, and those of changed rows are computed.
-      return `SELECT list, id, flags, missing, raw FROM (SELECT '${list.label}' AS list, id, ${flags.join(" || ")} AS flags,
+      return `SELECT list, id, flags, missing, raw FROM (SELECT '${list.label}' AS list, id, ${
+        flags.join(" || ")
+      } AS flags,
         CASE WHEN missing_since IS NULL THEN 'no' ELSE 'yes' END AS missing, raw FROM ${tableOf(list)}
         WHERE ${columns.map(condition).join(" OR ")} LIMIT ${limit + 1}) AS ${tableOf(list)}`
     })
