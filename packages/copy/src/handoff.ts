@@ -4,7 +4,7 @@ export { type Answer, type HandoffPolicy, handoffPolicy, type Verdict } from "./
 export { NotWaiting, resumeHandoff, skipRefused } from "./handoff/Intervention.ts"
 export { type LossAt, makeLossAt } from "./handoff/Loss.ts"
 export { checkedLookup, makePost, type Post, postTimeout, type Target, urlProblem } from "./handoff/Post.ts"
-export { replayHandoff } from "./handoff/Replay.ts"
+export { NotSentYet, replayHandoff } from "./handoff/Replay.ts"
 export { type Attempted, handOff, HandoffTakenOver, type SenderOptions } from "./handoff/Sender.ts"
 export {
   parseKey,

@@ -6,6 +6,7 @@ import {
   type ConsumerState,
   Destination,
   isConsumerName,
+  type Maintenance,
   moveConsumer,
   type OtherGeneration
 } from "@payments/copy"
@@ -59,12 +60,16 @@ const standAdvice = (consumer: string | undefined): string =>
 
 /** Handlers of the errors about a position. Their line says how to continue. */
 export const positionProblems = (consumer: string | undefined) => ({
-  OtherGeneration: ({ isStored, message }: OtherGeneration) =>
+  OtherGeneration: ({ current, isStored, message }: OtherGeneration) =>
     new CommandExit({
       exitCode: ExitCode.incomplete,
       problem: isStored
         ? `${message} Its reader may have applied changes that were lost. ${standAdvice(consumer)}`
-        : `${message} Changes that were applied may be lost there. ${beginAgain(undefined)}`
+        : `${message} Changes that were applied may be lost there. ${
+          consumer === undefined
+            ? beginAgain(undefined)
+            : `Copy the rows again, then store the last change of that moment: payments changes ack ${consumer} SEQ --generation ${current.generation}.`
+        }`
     }),
   ChangesLost: ({ begun, message }: ChangesLost) =>
     new CommandExit({
@@ -105,6 +110,7 @@ export const ackCommand = Command.make(
     if (given.format === "json") yield* requireOutput
     const maintenance = yield* Destination.maintenance(destination)
     const when = given.back ? "any" : "forward"
+    yield* requireOwnPosition(maintenance, name, seq)
     const position = yield* moveConsumer(maintenance, { name, position: seq, generation, when })
     if (position > seq) {
       yield* logLine(`payments: ${name} stays after change ${position}. To move it back, use --back.`)
@@ -127,6 +133,16 @@ export const ackCommand = Command.make(
     }
   ])
 )
+
+/** Fails if a worker would not send changes that it has not sent yet. A hand-off that has stopped waits for its position. */
+const requireOwnPosition = Effect.fnUntraced(function*(maintenance: Maintenance, name: string, seq: number) {
+  const handoff = (yield* maintenance.handoffs).find(({ consumer }) => consumer === name)
+  const stored = (yield* maintenance.consumerStates).find((state) => state.name === name)
+  if (handoff === undefined || handoff.state === "stopped" || stored === undefined || seq <= stored.position) return
+  return yield* usage(
+    `The worker stores the position of the hand-off to ${name}, and has sent the changes up to ${stored.position}. To pass over a refused change, use payments handoff skip.`
+  )
+})
 
 const argument = <A>(name: string, text: string, { expected, parse }: SettingParser<A>) => {
   const value = parse(text)

@@ -199,6 +199,20 @@ describe("payments handoff list, resume, skip and replay", () => {
         [row.source, row.state, row.reason, row.position, row.lag, row.refused_seq, row.to],
         ["main", "waiting", "refused", 4, 6, 5, "http://127.0.0.1:9"]
       )
+      for (
+        const [args, problem] of [
+          [
+            ["handoff", "replay", consumer, "6"],
+            "ledger was sent the changes up to 4 only, so a replay begins with change 5"
+          ],
+          [["changes", "ack", consumer, "7"], "the hand-off to ledger, and has sent the changes up to 4. To pass over"]
+        ] as const
+      ) {
+        const passing = yield* run(...args, "--config", config)
+        assert.strictEqual(passing.code, 2, passing.err)
+        assert.include(passing.err.replaceAll(/\s+/g, " "), problem)
+      }
+      assert.deepStrictEqual((yield* list()).map((one: { position: number }) => one.position), [4])
       const wrong = yield* run("handoff", "skip", consumer, "6", "--reason", "x", "--config", config)
       assert.deepStrictEqual([wrong.code, wrong.err], [
         2,

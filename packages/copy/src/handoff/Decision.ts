@@ -165,6 +165,14 @@ export const stopped = (handoff: Handoff, reason: HandoffReason): Handoff => ({
   nextAttemptAt: undefined
 })
 
+/** The state in which no more changes can be set aside, and the next one would have to be. */
+export const waitingFull = (handoff: Handoff): Handoff => ({
+  ...handoff,
+  state: "waiting",
+  reason: "full",
+  nextAttemptAt: undefined
+})
+
 /** The state after somebody has resumed a hand-off: the same batch is sent again at once, with its whole time. */
 export const resumed = (handoff: Handoff): Handoff => ({
   ...handoff,

@@ -7,8 +7,8 @@ import { Monotonic } from "@payments/core"
 import { DateTime, Effect } from "effect"
 import type { ChangeRange } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
-import type { Handoff, HandoffBatch } from "../store/HandoffStore.ts"
-import { begun, judged, settled } from "./Decision.ts"
+import { type Handoff, type HandoffBatch, untried } from "../store/HandoffStore.ts"
+import { begun, judged, settled, waitingFull } from "./Decision.ts"
 import { prepare, type Prepared, type ReadyBatch } from "./Preparation.ts"
 import { attempt, change, changeAndMove, type HandoffTakenOver, isFresh, type Sender, signAhead } from "./Sending.ts"
 
@@ -131,24 +131,25 @@ const sendOne = Effect.fnUntraced(function*(
     return undefined
   }
   const { accepted, generation, position } = delivery
-  if (
-    verdict._tag === "Halt" && verdict.reason === "refused" && sender.order === "per-record" && sender.asides.hasRoom()
-  ) {
-    return yield* setAside(sender, delivery, given)
-  }
+  const isSetAside = verdict._tag === "Halt" && verdict.reason === "refused" && sender.order === "per-record"
+  if (isSetAside && sender.asides.hasRoom()) return yield* setAside(sender, delivery, given)
   const judgedAt = DateTime.toEpochMillis(yield* DateTime.now)
+  const judge = (before: Handoff) => {
+    const after = judged(before, verdict, judgedAt)
+    return isSetAside ? waitingFull(after) : after
+  }
   if (accepted === undefined) {
     // Somebody may have replayed or skipped meanwhile. Then the answer counts no more.
     return yield* change(
       sender,
-      (stored) => stored.batch?.nonce === batch.nonce ? judged(stored, verdict, judgedAt) : undefined
+      (stored) => stored.batch?.nonce === batch.nonce ? judge(stored) : undefined
     )
   }
   return (yield* changeAndMove(sender, {
     position: batch.after,
     generation,
     from: position,
-    change: (stored) => judged(begun(settled(stored, accepted), batch, now), verdict, judgedAt)
+    change: (stored) => judge(begun(settled(stored, accepted), batch, now))
   })).handoff
 })
 
@@ -159,7 +160,8 @@ const setAside = Effect.fnUntraced(function*(
   { batch, firstId }: ReadyBatch
 ): Effect.fn.Return<Handoff, SinkError | HandoffTakenOver> {
   const { first, last, list, nonce, scannedAt, selection, storedAt } = batch
-  const aside = { generation, seq: first, list, id: firstId, isRefused: true, selection, nonce, storedAt, scannedAt }
+  const refused = { generation, seq: first, list, id: firstId, isRefused: true }
+  const aside = { ...refused, selection, nonce, storedAt, scannedAt, ...untried }
   const move = { position: last, generation, from, asides: [aside], forgetAfter: last }
   return (yield* changeAndMove(sender, { ...move, change: (stored) => settled(stored, last) })).handoff
 })

@@ -12,16 +12,20 @@ export class NotWaiting extends Data.TaggedError("NotWaiting")<{
   readonly handoff: Handoff | undefined
   /** The change waits, but the consumer was moved back to before earlier ones. */
   readonly isMovedBack?: boolean
+  /** The change is set aside, and is not refused. */
+  readonly aside?: number | undefined
 }> {
   override get message() {
     const { handoff } = this
     return handoff === undefined
       ? `there is no hand-off to ${this.consumer}.`
+      : this.aside !== undefined
+      ? `change ${this.aside} is set aside and waits for no decision: it is sent again, after the earlier changes of its record.`
       : this.isMovedBack === true
       ? `the consumer ${this.consumer} was moved back. Resume the hand-off, so that the changes before this one are sent again.`
       : handoff.state === "waiting" && handoff.batch !== undefined
       ? `the hand-off to ${this.consumer} waits for a decision about change ${handoff.batch.last}.`
-      : `the hand-off to ${this.consumer} is ${handoff.state}.`
+      : `the hand-off to ${this.consumer} is ${handoff.state}: no change waits for a decision.`
   }
 }
 
@@ -51,7 +55,8 @@ export const skipRefused = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Handoff, SinkError | NotWaiting> {
   const at = DateTime.formatIso(yield* DateTime.now)
   const stored = (yield* maintenance.handoffs).find((one) => one.consumer === consumer)
-  const aside = (yield* maintenance.handoffAsides(consumer)).find((one) => one.seq === seq && one.isRefused)
+  const aside = (yield* maintenance.handoffAsides(consumer)).find((one) => one.seq === seq)
+  if (aside?.isRefused === false) return yield* new NotWaiting({ consumer, handoff: stored, aside: seq })
   if (aside !== undefined) return yield* skipAside(maintenance, consumer, { ...aside, reason, by, at })
   const generation = stored?.batch?.generation
   if (stored === undefined || generation === undefined) return yield* new NotWaiting({ consumer, handoff: stored })

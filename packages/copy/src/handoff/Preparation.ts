@@ -7,7 +7,7 @@ import { DateTime, Effect } from "effect"
 import { randomUUID } from "node:crypto"
 import type { ChangeRange } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
-import type { Handoff, HandoffAside, HandoffBatch } from "../store/HandoffStore.ts"
+import { type Handoff, type HandoffAside, type HandoffBatch, untried } from "../store/HandoffStore.ts"
 import type { ChangeRow, Maintenance } from "../store/Store.ts"
 import type { Asides } from "./Asides.ts"
 import { type BatchLimits, type BatchStart, bodyOf, chooseBatch, isSent, messageId, type Shape } from "./Body.ts"
@@ -189,6 +189,7 @@ const heldOf = Effect.fnUntraced(function*(
         list: row.list,
         id: row.id,
         isRefused: false,
+        ...untried,
         nonce,
         scannedAt,
         selection,

@@ -25,7 +25,8 @@ import {
   settled,
   stopped,
   type Verdict,
-  waitBefore
+  waitBefore,
+  waitingFull
 } from "./Decision.ts"
 import { deliver } from "./Delivery.ts"
 import { makeLossAt } from "./Loss.ts"
@@ -56,11 +57,12 @@ export const handOff = Effect.fn("Handoff.send")(function*(
   const { createdAt, epoch } = handoff
   const lossAt = options.lossAt ?? makeLossAt()
   const taken = { ...options, limits, policy, createdAt, epoch, selection, scannedAt, lossAt, signer: makeSigner() }
-  const [dueIn, sendAsides] = [makeDueIn(policy), makeSendAsides()]
+  const [dueIn, sendAsides] = [makeDueIn(policy), makeSendAsides(policy)]
   for (;;) {
     // A sender that waits must keep no text in memory that may be erased.
     taken.signer.forget()
-    const sender: Sender = { ...taken, asides: asidesOf(yield* maintenance.handoffAsides(consumer)) }
+    const setAside = yield* maintenance.handoffAsides(consumer)
+    const sender: Sender = { ...taken, asides: asidesOf(setAside) }
     // In this order, the position is in the range unless changes were lost.
     const position = yield* positionOf(sender)
     const range = yield* maintenance.changeRange
@@ -71,7 +73,13 @@ export const handOff = Effect.fn("Handoff.send")(function*(
       continue
     }
     const step = nextStep(handoff, position, { ...range, selection })
-    const due = step._tag === "Halt" || step._tag === "Stop" ? [] : yield* dueAsides(sender, range)
+    const isSending = step._tag !== "Halt" && step._tag !== "Stop"
+    const forgotten = isSending ? yield* forgetAsides(sender, setAside) : undefined
+    if (forgotten !== undefined) {
+      handoff = forgotten
+      continue
+    }
+    const { due } = isSending ? sender.asides : asidesOf([])
     const resent = yield* sendAsides(sender, due)
     if (resent !== undefined) {
       handoff = resent
@@ -168,49 +176,58 @@ const repeat = Effect.fnUntraced(function*(
   return yield* deliver(sender, stored, yield* read(sender, batch), position)
 })
 
-/** The changes that are set aside and can be sent now: the destination still has them, and their list is sent. */
-const dueAsides = Effect.fnUntraced(function*(
-  { asides: { due }, lists, maintenance }: Sender,
-  { pruned }: ChangeRange
-): Effect.fn.Return<ReadonlyArray<HandoffAside>, SinkError> {
-  if (due.length === 0) return due
-  const lineage = yield* maintenance.lineage
-  return due.filter((aside) =>
-    aside.seq > pruned && isShared(lineage, aside) && lists.some(({ label }) => label === aside.list)
-  )
+/**
+ * Forgets changes that were set aside and are not to be sent any more: the destination has lost them, or the settings no
+ * longer name their list. Returns what is stored then, or undefined if there were none.
+ */
+const forgetAsides = Effect.fnUntraced(function*(
+  sender: Sender,
+  setAside: ReadonlyArray<HandoffAside>
+): Effect.fn.Return<Handoff | undefined, SinkError | HandoffTakenOver> {
+  if (setAside.length === 0) return undefined
+  const lineage = yield* sender.maintenance.lineage
+  const isSent = (aside: HandoffAside) =>
+    isShared(lineage, aside) && sender.lists.some(({ label }) => label === aside.list)
+  let handoff: Handoff | undefined
+  for (const aside of setAside) {
+    if (!isSent(aside)) handoff = yield* change(sender, (stored) => stored, { settledAside: aside })
+  }
+  return handoff
 })
 
 /**
  * Returns a function that sends changes which were set aside, each in a request of its own. It returns what is stored
- * then, or undefined if it sent nothing. While the receiver does not answer, it waits, and the other changes go on.
+ * then, or undefined if it sent nothing. While one of them waits for its next attempt, so do the others: the receiver does
+ * not answer. All other changes go on.
  */
-const makeSendAsides = () => {
-  let [failures, untilMs] = [0, 0]
+const makeSendAsides = (policy: HandoffPolicy) => {
+  const dueIn = makeDueIn(policy)
   return Effect.fnUntraced(function*(
     given: Sender,
     due: ReadonlyArray<HandoffAside>
   ): Effect.fn.Return<Handoff | undefined, SinkError | HandoffTakenOver> {
+    const waiting = due.find(({ nextAttemptAt }) => nextAttemptAt !== undefined)
+    if (waiting !== undefined && !Duration.isZero(yield* dueIn(waiting))) return undefined
     const sender: Sender = { ...given, asides: asidesOf([]) }
     let handoff: Handoff | undefined
     for (const aside of due) {
-      if ((yield* Monotonic.millis) < untilMs) return handoff
-      const firstAttemptAt = DateTime.formatIso(yield* DateTime.now)
+      const firstAttemptAt = aside.firstAttemptAt ?? DateTime.formatIso(yield* DateTime.now)
+      const tried = { ...aside, attempts: aside.attempts + 1, firstAttemptAt, nextAttemptAt: undefined }
       const ready = yield* read(sender, batchOf(aside))
       // Without its text, somebody has to decide.
       const verdict: Verdict = ready.firstId === aside.id
-        ? yield* attempt(sender, { attempts: failures + 1, firstAttemptAt }, ready)
+        ? yield* attempt(sender, tried, ready)
         : { _tag: "Halt", state: "waiting", reason: "refused" }
       if (verdict._tag === "Retry") {
-        failures++
-        untilMs = (yield* Monotonic.millis) + Duration.toMillis(verdict.wait)
-        return handoff
+        const nextMs = DateTime.toEpochMillis(yield* DateTime.now) + Math.ceil(Duration.toMillis(verdict.wait))
+        const asides = [{ ...tried, nextAttemptAt: new Date(nextMs).toISOString() }]
+        return yield* change(sender, (stored) => stored, { asides })
       }
-      failures = 0
       const isGone = verdict._tag === "Halt" && verdict.reason === "gone"
       handoff = yield* change(
         sender,
         (stored) => isGone ? stopped(stored, "gone") : stored,
-        verdict._tag === "Accept" ? { settledAside: aside } : { asides: [{ ...aside, isRefused: !isGone }] }
+        verdict._tag === "Accept" ? { settledAside: aside } : { asides: [{ ...tried, isRefused: !isGone }] }
       )
       if (handoff.state !== "running") return handoff
     }
@@ -233,11 +250,10 @@ const batchOf = (
   changes: 1
 })
 
-/** As many changes are set aside as are allowed, and the next one belongs to one of their records. */
-const waitingFull = (stored: Handoff): Handoff => ({ ...stored, state: "waiting", reason: "full" })
-
 /** Returns how long it is until the next attempt. The wall clock counts only when the time of an attempt is first seen. */
-const makeDueIn = (policy: HandoffPolicy): (handoff: Handoff) => Effect.Effect<Duration.Duration> => {
+const makeDueIn = (
+  policy: HandoffPolicy
+): (handoff: Pick<Handoff, "nextAttemptAt">) => Effect.Effect<Duration.Duration> => {
   let seen: { readonly nextAttemptAt: string | undefined; readonly dueMs: number } | undefined
   return Effect.fnUntraced(function*(handoff) {
     const { nextAttemptAt } = handoff

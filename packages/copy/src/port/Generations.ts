@@ -58,6 +58,13 @@ export const isShared = (lineage: Lineage, { generation, seq }: Numbered): boole
   return index >= 0 && lineage.slice(index + 1).every(({ beganAfter }) => seq <= beganAfter)
 }
 
+/** Returns the last change up to a stored position that is the same one in the current generation. */
+export const lastShared = (lineage: Lineage, { generation, position }: StoredPosition): number => {
+  if (generation === undefined) return position
+  const index = lineage.findIndex((known) => known.generation === generation)
+  return index < 0 ? 0 : Math.min(position, ...lineage.slice(index + 1).map(({ beganAfter }) => beganAfter))
+}
+
 /** Whether changes that a writer knows are no longer in the destination. */
 export const isLost = (known: KnownChange, lineage: Lineage, last: number): boolean => {
   const index = lineage.findIndex(({ generation }) => generation === known.generation)

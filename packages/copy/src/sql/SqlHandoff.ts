@@ -10,7 +10,7 @@ import type {
   HandoffSkip,
   HandoffStore
 } from "../store/HandoffStore.ts"
-import { handoffVersion } from "../store/Migrations.ts"
+import { attemptsVersion, handoffVersion } from "../store/Migrations.ts"
 import { readNumber, readOptional, readOptionalNumber, readText, type Row } from "../store/StoredRows.ts"
 import { moveConsumerIn } from "./SqlConsumers.ts"
 import { readTime } from "./SqlDialect.ts"
@@ -28,7 +28,7 @@ export const handoffsOver = (database: SqlDatabase): HandoffStore => ({
     database.transaction(
       "shared",
       Effect.fnUntraced(function*(db) {
-        yield* requireVersion(db, handoffVersion)
+        yield* requireVersion(db, attemptsVersion)
         yield* db.run(
           sql`INSERT INTO ${schema}.handoffs AS h (consumer, epoch, state, attempts) VALUES (${consumer}, 1, 'running', 0)
             ON CONFLICT (consumer) DO UPDATE SET epoch = h.epoch + 1`
@@ -40,7 +40,7 @@ export const handoffsOver = (database: SqlDatabase): HandoffStore => ({
     database.transaction(
       "shared",
       Effect.fnUntraced(function*(db) {
-        yield* requireVersion(db, handoffVersion)
+        yield* requireVersion(db, attemptsVersion)
         // The locks exclude other senders until the commit. A removal of the consumer locks in the same order.
         if (db.dialect === "postgres") {
           yield* db.all(sql`SELECT name FROM ${schema}.consumers WHERE name = ${consumer} FOR NO KEY UPDATE`)
@@ -82,7 +82,7 @@ export const handoffsOver = (database: SqlDatabase): HandoffStore => ({
     ),
   handoffAsides: (consumer) =>
     Effect.flatMap(
-      hasVersion(database, handoffVersion),
+      hasVersion(database, attemptsVersion),
       (has) => has ? asidesIn(database, consumer) : Effect.succeed([])
     ),
   handoffSkips: (consumer) =>
@@ -187,12 +187,17 @@ const asideColumns: {
   selection: ["text", ({ selection }) => selection],
   nonce: ["text", ({ nonce }) => nonce],
   stored_at: ["timestamptz", ({ storedAt }) => storedAt],
-  scanned_at: ["timestamptz", ({ scannedAt = null }) => scannedAt]
+  scanned_at: ["timestamptz", ({ scannedAt = null }) => scannedAt],
+  attempts: ["bigint", ({ attempts }) => attempts],
+  first_attempt_at: ["timestamptz", ({ firstAttemptAt = null }) => firstAttemptAt],
+  next_attempt_at: ["timestamptz", ({ nextAttemptAt = null }) => nextAttemptAt]
 }
+
+const asideTimes = ["stored_at", "scanned_at", "first_attempt_at", "next_attempt_at"] as const
 
 const asidesIn = (db: Sql, consumer: string): Effect.Effect<ReadonlyArray<HandoffAside>, SinkError> =>
   db.read(
-    sql`SELECT generation, seq, list, id, refused, selection, nonce, ${join(["stored_at", "scanned_at"].map(readTime))}
+    sql`SELECT generation, seq, list, id, refused, selection, nonce, attempts, ${join(asideTimes.map(readTime))}
       FROM ${schema}.handoff_asides WHERE consumer = ${consumer} ORDER BY seq`,
     (rows) => rows.map(toAside)
   )
@@ -209,10 +214,15 @@ const changeAsides = Effect.fnUntraced(function*(
   yield* db.run(
     sql`INSERT INTO ${schema}.handoff_asides (consumer, ${raw(names.join(", "))})
       ${given.values(sql`${consumer}, ${given.cells(names)}`)}
-      ON CONFLICT (consumer, generation, seq) DO UPDATE SET refused = 1 WHERE excluded.refused = 1`
+      ON CONFLICT (consumer, generation, seq) DO UPDATE SET refused = excluded.refused, attempts = excluded.attempts,
+        first_attempt_at = excluded.first_attempt_at, next_attempt_at = excluded.next_attempt_at
+      WHERE excluded.refused = 1 OR excluded.attempts > 0`
   )
   if (retriesAsides) {
-    yield* db.run(sql`UPDATE ${schema}.handoff_asides SET refused = ${0} WHERE consumer = ${consumer}`)
+    yield* db.run(
+      sql`UPDATE ${schema}.handoff_asides SET refused = ${0}, attempts = ${0}, first_attempt_at = NULL,
+        next_attempt_at = NULL WHERE consumer = ${consumer}`
+    )
   }
   if (settledAside !== undefined) {
     yield* db.run(
@@ -296,7 +306,10 @@ const toAside = (row: Row): HandoffAside => ({
   selection: readText(row, "selection"),
   nonce: readText(row, "nonce"),
   storedAt: readText(row, "stored_at"),
-  scannedAt: readOptional(row, "scanned_at")
+  scannedAt: readOptional(row, "scanned_at"),
+  attempts: readNumber(row, "attempts"),
+  firstAttemptAt: readOptional(row, "first_attempt_at"),
+  nextAttemptAt: readOptional(row, "next_attempt_at")
 })
 
 const toSkip = (row: Row): HandoffSkip => ({

@@ -64,9 +64,20 @@ export interface HandoffAside
   readonly seq: number
   /** The id of its record. Later changes of the record wait for it. */
   readonly id: string
-  /** Whether the receiver refuses it. Otherwise it waits for an earlier change of its record, or is sent again now. */
+  /**
+   * Whether somebody has to decide about it: the receiver refuses it, or has not accepted it for too long. Otherwise it
+   * waits for an earlier change of its record, or is sent again.
+   */
   readonly isRefused: boolean
+  /** Its attempts since it was refused or somebody resumed the hand-off. */
+  readonly attempts: number
+  readonly firstAttemptAt: string | undefined
+  /** Undefined: at once. */
+  readonly nextAttemptAt: string | undefined
 }
+
+/** A change that was just set aside. */
+export const untried = { attempts: 0, firstAttemptAt: undefined, nextAttemptAt: undefined } as const
 
 /** A change that is not handed off, because somebody has decided so. */
 export interface HandoffSkip {
@@ -96,7 +107,7 @@ export interface HandoffChange {
   /** Batches that are sent later. A sender stores their boundaries before the first attempt of each. */
   readonly boundaries?: ReadonlyArray<HandoffBatch> | undefined
   readonly skip?: HandoffSkip | undefined
-  /** Sets changes aside, or changes whether they are refused. */
+  /** Sets changes aside, or changes whether those with attempts or a refusal are refused, and when they are sent again. */
   readonly asides?: ReadonlyArray<HandoffAside> | undefined
   /**
    * Removes a change from those that are set aside: it was accepted, or somebody has decided not to send it. With a `skip`,

@@ -401,11 +401,24 @@ export const migrations: ReadonlyArray<Migration> = [
         by text NOT NULL, skipped_at timestamptz NOT NULL, PRIMARY KEY (consumer, generation, seq)
       )`
     ]
+  },
+  {
+    version: 12,
+    // The attempts of a change that is set aside and sent again. NULL: at once.
+    sqlite: [
+      "ALTER TABLE handoff_asides ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0",
+      "ALTER TABLE handoff_asides ADD COLUMN first_attempt_at TEXT",
+      "ALTER TABLE handoff_asides ADD COLUMN next_attempt_at TEXT"
+    ],
+    postgres: (schema) => [
+      `ALTER TABLE ${schema}.handoff_asides ADD COLUMN attempts bigint NOT NULL DEFAULT 0,
+        ADD COLUMN first_attempt_at timestamptz, ADD COLUMN next_attempt_at timestamptz`
+    ]
   }
 ]
 
 /** The version of the tables that this program writes. */
-export const currentVersion = 11
+export const currentVersion = 12
 
 /**
  * The oldest version of the tables that a program may read without migrating them. Version 6 added tables, and a column
@@ -432,6 +445,9 @@ export const recheckedVersion = 10
 
 /** The version from which the tables of hand-offs exist. */
 export const handoffVersion = 11
+
+/** The version from which changes that are set aside have attempts. */
+export const attemptsVersion = 12
 
 export const migrationsAfter = (version: number): ReadonlyArray<Migration> =>
   migrations.filter((migration) => migration.version > version)

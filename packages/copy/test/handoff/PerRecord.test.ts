@@ -5,7 +5,7 @@ import { temporaryFolder } from "@payments/testkit/Folder"
 import { type PostgresServer, startServer } from "@payments/testkit/postgres/PostgresServer"
 import { urlOf } from "@payments/testkit/postgres/PostgresTest"
 import { diceOf, isLongRun, seed } from "@payments/testkit/Seed"
-import { Cause, Console, Duration, Effect, Exit } from "effect"
+import { Cause, Console, Duration, Effect, Exit, Fiber } from "effect"
 import { basename, join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { moveConsumer } from "../../src/ask/Consumers.ts"
@@ -15,9 +15,9 @@ import { resumeHandoff, skipRefused } from "../../src/handoff/Intervention.ts"
 import * as PostgresSink from "../../src/postgres/PostgresSink.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
 import { openMaintenance } from "../../src/sqlite/SqliteStore.ts"
-import type { HandoffAside } from "../../src/store/HandoffStore.ts"
+import { type HandoffAside, untried } from "../../src/store/HandoffStore.ts"
 import type { Maintenance } from "../../src/store/Store.ts"
-import { postTo, type Received, receiver, type Reply, sending } from "./Receiver.ts"
+import { hasty, postTo, type Received, receiver, type Reply, sending } from "./Receiver.ts"
 import { consumer, exporting, subscribed } from "./Subscribed.ts"
 
 let server: PostgresServer
@@ -65,9 +65,12 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
     for (const amount of [1, 2, 3, 4]) yield* exporting(layer, Array.from({ length: 5 }, () => amount))
     const maintenance = yield* open(folder)
     yield* subscribed(maintenance)
-    const refused = new Set([3])
-    const { received, url } = yield* receiver((numbers) => numbers.some((seq) => refused.has(seq)) ? "refuse" : "ok")
-    return { layer, maintenance, received, refused, post: yield* postTo(url) }
+    const [refused, failing] = [new Set([3]), new Set<number>()]
+    const isIn = (numbers: ReadonlyArray<number>, of: ReadonlySet<number>) => numbers.some((seq) => of.has(seq))
+    const { received, url } = yield* receiver((numbers) =>
+      isIn(numbers, refused) ? "refuse" : isIn(numbers, failing) ? "error" : "ok"
+    )
+    return { failing, layer, maintenance, received, refused, post: yield* postTo(url) }
   })
 
   const numbersOf = (received: ReadonlyArray<Received>) => received.flatMap(({ numbers }) => numbers)
@@ -133,9 +136,17 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       const { maintenance, post, received } = yield* opened
       yield* sending(maintenance, post, { order })
       const skip = { consumer, reason: "a test record", by: "operations" }
-      for (const seq of [2, 8]) {
+      for (
+        const [seq, problem] of [
+          [2, "the hand-off to ledger is running: no change waits for a decision."],
+          [
+            8,
+            "change 8 is set aside and waits for no decision: it is sent again, after the earlier changes of its record."
+          ]
+        ] as const
+      ) {
         const { message } = yield* Effect.flip(skipRefused(maintenance, { ...skip, seq }))
-        assert.strictEqual(message, "the hand-off to ledger is running.")
+        assert.strictEqual(message, problem)
       }
       yield* skipRefused(maintenance, { ...skip, seq: 3 })
       yield* sending(maintenance, post, { order })
@@ -169,9 +180,61 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       const { message } = yield* Effect.flip(
         skipRefused(late, { consumer, seq: 3, reason: "a test record", by: "operations" })
       )
-      assert.strictEqual(message, "the hand-off to ledger is running.")
+      assert.strictEqual(message, "the hand-off to ledger is running: no change waits for a decision.")
       assert.deepStrictEqual(numbersOf(received).slice(12), [3, 8, 13])
       assert.deepStrictEqual(yield* maintenance.handoffSkips(consumer), [])
+    }).pipe(Effect.scoped))
+
+  it.live("leaves a change that was set aside to a decision if it is not accepted for too long", () =>
+    Effect.gen(function*() {
+      const { failing, maintenance, post, received, refused } = yield* opened
+      yield* sending(maintenance, post, { order })
+      refused.clear()
+      failing.add(3)
+      yield* resumeHandoff(maintenance, consumer)
+      const policy = { ...hasty, giveUpAfter: Duration.millis(300) }
+      assert.deepInclude(yield* sending(maintenance, post, { order, policy }), { state: "running" })
+      const [given] = yield* maintenance.handoffAsides(consumer)
+      assert.deepInclude(given, { seq: 3, isRefused: true, nextAttemptAt: undefined })
+      assert.isAtLeast(given?.attempts ?? 0, 2)
+      failing.clear()
+      yield* skipRefused(maintenance, { consumer, seq: 3, reason: "a test record", by: "operations" })
+      yield* sending(maintenance, post, { order })
+      assert.deepStrictEqual(numbersOf(received).slice(12), [8, 13])
+    }).pipe(Effect.scoped))
+
+  it.live("sends a change that was set aside again at once if somebody resumes it, also after a restart", () =>
+    Effect.gen(function*() {
+      const { failing, maintenance, post, received, refused } = yield* opened
+      yield* sending(maintenance, post, { order })
+      refused.clear()
+      failing.add(3)
+      yield* resumeHandoff(maintenance, consumer)
+      // With retry-after 0 and such a policy, the next attempt is in half an hour on average.
+      const policy = { ...hasty, firstWait: Duration.hours(1), longestWait: Duration.hours(1) }
+      const following = sending(maintenance, post, { order, policy, isFollowing: true })
+      const first = yield* Effect.forkChild(following)
+      const asides = maintenance.handoffAsides(consumer)
+      yield* Effect.repeat(Effect.delay(asides, "20 millis"), { until: ([one]) => one?.nextAttemptAt !== undefined })
+      yield* Fiber.interrupt(first)
+      const second = yield* Effect.forkChild(following)
+      failing.clear()
+      yield* Effect.sleep("100 millis")
+      assert.deepStrictEqual(numbersOf(received).slice(12), [])
+      yield* resumeHandoff(maintenance, consumer)
+      yield* Effect.repeat(Effect.delay(asides, "20 millis"), { until: (left) => left.length === 0 })
+      assert.deepStrictEqual(numbersOf(received).slice(12), [3, 8, 13])
+      yield* Fiber.interrupt(second)
+    }).pipe(Effect.scoped))
+
+  it.live("forgets what it has set aside of a list that is not sent any more", () =>
+    Effect.gen(function*() {
+      const { maintenance, post, received, refused } = yield* opened
+      yield* sending(maintenance, post, { order })
+      refused.clear()
+      yield* sending(maintenance, post, { order, lists: [Lists.payoutRequests] })
+      assert.deepStrictEqual(yield* maintenance.handoffAsides(consumer), [])
+      assert.lengthOf(numbersOf(received), 12)
     }).pipe(Effect.scoped))
 
   it.live("stands still when no more can be set aside, and loses nothing", () =>
@@ -186,7 +249,8 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
         selection: "s",
         nonce: "n",
         storedAt: at,
-        scannedAt: undefined
+        scannedAt: undefined,
+        ...untried
       }
       const asides = Array.from(
         { length: mostAside - 2 },
@@ -200,6 +264,26 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       yield* skipRefused(maintenance, { consumer, seq: 1000, reason: "room", by: "test" })
       assert.deepInclude(yield* sending(maintenance, post, { order }), { state: "running" })
       assert.deepStrictEqual(numbersOf(received).slice(10), [14, 15])
+    }).pipe(Effect.scoped))
+
+  it.live("stands still for a refused change without room, and goes on as soon as there is room", () =>
+    Effect.gen(function*() {
+      const { maintenance, post, received, refused } = yield* opened
+      yield* maintenance.takeOverHandoff(consumer)
+      const { generation = "" } = yield* maintenance.changeRange
+      const rest = { generation, list: "invoices", selection: "s", nonce: "n", storedAt: at, scannedAt: undefined }
+      const asides = Array.from(
+        { length: mostAside },
+        (_, index) => ({ ...rest, ...untried, id: "inv_9", seq: 1000 + index, isRefused: true })
+      )
+      yield* maintenance.changeHandoff({ consumer, epoch: 1, change: (stored) => stored, asides })
+      const { batch, ...stands } = yield* sending(maintenance, post, { order })
+      assert.deepInclude(stands, { state: "waiting", reason: "full" })
+      assert.deepStrictEqual([batch?.last, numbersOf(received)], [3, [1, 2]])
+      yield* skipRefused(maintenance, { consumer, seq: 1000, reason: "room", by: "test" })
+      refused.clear()
+      yield* sending(maintenance, post, { order })
+      assert.deepStrictEqual(numbersOf(received).slice(2, 5), [3, 4, 5])
     }).pipe(Effect.scoped))
 
   const at = "2026-01-01T00:00:00.000Z"
@@ -333,7 +417,8 @@ describe("changes that are set aside", () => {
       selection: "s",
       nonce: "n",
       storedAt: "",
-      scannedAt: undefined
+      scannedAt: undefined,
+      ...untried
     })
     const rows = [row(5001, "a"), row(5002, "b"), row(5003, "a"), row(5004, "b"), row(5005, "a")]
     const seqs = (of: ReadonlyArray<{ readonly seq: number }>) => of.map(({ seq }) => seq - 5000)

@@ -35,14 +35,15 @@ export interface HaltCommand {
 /** What a person runs to let a hand-off go on. `place`: the flag that names the source or the destination. */
 export const haltCommands = ({ consumer, reason, seq }: Halted, place: string): ReadonlyArray<HaltCommand> => {
   const resume = `payments handoff resume ${consumer} ${place}`
+  // The list names a change to decide about.
+  if (reason === "full" && seq === null) return [{ joint: "", command: `payments handoff list ${place}` }]
   switch (reason) {
+    case "full":
     case "refused":
       return [
         { joint: "", command: resume },
         { joint: "or", command: `payments handoff skip ${consumer} ${seq ?? "SEQ"} --reason TEXT ${place}` }
       ]
-    case "full":
-      return [{ joint: "", command: `payments handoff list ${place}` }]
     case "restored":
     case "removed": {
       const generation = reason === "restored" ? " --generation GENERATION" : ""

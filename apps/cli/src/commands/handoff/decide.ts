@@ -155,11 +155,16 @@ export const replayCommand = Command.make(
     yield* printDecided(decided, { format, position, text: `${consumer}: gets change ${seq} and all later ones again` })
   }, (effect, { name }) => {
     const { BeyondLastChange, ChangesRemoved, OtherGeneration } = positionProblems(name)
-    return Effect.catchTags(Effect.scoped(effect), { BeyondLastChange, ChangesRemoved, OtherGeneration })
+    return Effect.catchTags(Effect.scoped(effect), {
+      BeyondLastChange,
+      ChangesRemoved,
+      OtherGeneration,
+      NotSentYet: ({ message }) => usage(`${message} To pass over a refused change, use payments handoff skip.`)
+    })
   })
 ).pipe(
   Command.withDescription(
-    "Send a change and all later ones again. Batches that were sent before keep their ids and bytes, so a receiver recognizes them. Changes that were removed cannot be sent again"
+    "Send a change that was sent and all later ones again. Batches that were sent before keep their ids and bytes, so a receiver recognizes them. Changes that were removed cannot be sent again"
   ),
   Command.withShortDescription("Send a change and all later ones again"),
   Command.withExamples([

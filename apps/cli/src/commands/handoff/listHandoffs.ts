@@ -91,8 +91,8 @@ interface HandoffRow {
   readonly position: number | undefined
   readonly lag: number | undefined
   readonly lagSeconds: number | undefined
-  /** The first change that the receiver refuses. */
-  readonly refused: number | undefined
+  /** The changes that wait for a decision, the one that all others wait for first. */
+  readonly refused: ReadonlyArray<number>
   /** The changes that are set aside, by record. */
   readonly setAside: number
   readonly skips: number
@@ -150,8 +150,10 @@ const rowOf = Effect.fnUntraced(function*(
       : oldest === undefined
       ? 0
       : Math.max(0, Math.floor((now - Date.parse(oldest.at)) / 1000)),
-    refused: asides.find(({ isRefused }) => isRefused)?.seq ??
-      (stored?.state === "waiting" && stored.reason === "refused" ? stored.batch?.last : undefined),
+    refused: [
+      ...stored?.state === "waiting" && stored.batch !== undefined ? [stored.batch.last] : [],
+      ...asides.filter(({ isRefused }) => isRefused).map(({ seq }) => seq)
+    ],
     setAside: asides.length,
     skips: stored === undefined ? 0 : (yield* maintenance.handoffSkips(consumer)).length,
     to: configured?.origin ?? null
@@ -167,17 +169,30 @@ const adviceOf = ({ consumer, place, refused, setAside, source, state, stored }:
       `${name} is not in the settings, and changes are kept for it. To remove it: payments changes consumers --remove ${consumer} ${place}`
     ]
   }
-  const seq = refused ?? null
+  const [seq = null] = refused
   if (state === "stopped" || state === "waiting") {
     const halted = { consumer, state, reason: stored?.reason ?? null, seq }
     return [`${name} ${haltText(halted)}. To go on: ${haltAdvice(halted, place)}`]
   }
-  return setAside === 0 ? [] : [
-    `${name} has set ${counted(setAside, "change")} aside. To go on: ${
-      haltAdvice({ consumer, state: "waiting", reason: "refused", seq }, place)
-    }`
+  if (setAside === 0) return []
+  const aside = `${name} has set ${counted(setAside, "change")} aside`
+  return [
+    seq === null
+      ? `${aside}, and sends ${
+        setAside === 1 ? "it" : "them"
+      } again. To do so at once: payments handoff resume ${consumer} ${place}`
+      : `${aside}. The receiver refuses ${numbersText(refused)}. To go on: ${
+        haltAdvice({ consumer, state: "waiting", reason: "refused", seq }, place)
+      }`
   ]
 }
+
+const mostNumbers = 20
+
+const numbersText = (numbers: ReadonlyArray<number>): string =>
+  `${numbers.slice(0, mostNumbers).join(", ")}${
+    numbers.length > mostNumbers ? ` and ${numbers.length - mostNumbers} more` : ""
+  }`
 
 const number = (value: number | undefined) => value === undefined ? null : numberCell(value)
 
@@ -191,7 +206,7 @@ const columns: ReadonlyArray<Column<HandoffRow>> = [
   { name: "lag_seconds", of: ({ lagSeconds }) => number(lagSeconds) },
   { name: "attempts", of: ({ stored }) => numberCell(stored?.attempts ?? 0) },
   { name: "next_attempt_at", minWidth: 24, of: ({ stored }) => stored?.nextAttemptAt ?? null },
-  { name: "refused_seq", of: ({ refused }) => number(refused) },
+  { name: "refused_seq", of: ({ refused: [first] }) => number(first) },
   { name: "set_aside", of: ({ setAside }) => numberCell(setAside) },
   { name: "skips", of: ({ skips }) => numberCell(skips) },
   { name: "epoch", minTerminalWidth: 120, of: ({ stored }) => number(stored?.epoch) },
