@@ -226,6 +226,7 @@ const problemOf = (error: NodeJS.ErrnoException) =>
     ? "timeout"
     : error instanceof AddressRefused
     ? "address"
-    : /CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO_/.test(error.code ?? "")
+    // EPROTO: the server does not speak TLS.
+    : /^EPROTO$|CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO_/.test(error.code ?? "")
     ? "tls"
     : "connection"

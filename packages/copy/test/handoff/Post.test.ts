@@ -252,5 +252,8 @@ describe("a request", () => {
       const port = yield* listening(https.createServer({ cert, key }, () => assert.fail("a request arrived")))
       const untrusted = yield* makePost(target(`https://127.0.0.1:${port}`))
       assert.deepStrictEqual(yield* untrusted({}, body), { _tag: "NoAnswer", problem: "tls" })
+      const plain = yield* scriptedServer(() => assert.fail("a request arrived"))
+      const unencrypted = yield* makePost(target(plain.url.replace("http://", "https://")))
+      assert.deepStrictEqual(yield* unencrypted({}, body), { _tag: "NoAnswer", problem: "tls" })
     }).pipe(Effect.scoped))
 })

@@ -69,7 +69,7 @@ export const testCommand = Command.make(
 const problems: { readonly [problem in Extract<Answer, { readonly _tag: "NoAnswer" }>["problem"]]: string } = {
   timeout: "it did not answer in time",
   connection: "the connection failed",
-  tls: "its certificate is not accepted",
+  tls: "its certificate is not accepted, or it does not speak TLS",
   address: "its name leads to a private or link-local address; allow_private = true allows that"
 }
 
