@@ -1,8 +1,9 @@
 /**
  * Sends a webhook to an address. Only https, or http to this machine. Private and link-local addresses are refused unless
  * they are allowed: a name that leads into the network of the worker must not reach its services. A name is resolved once
- * for a connection, which goes to the checked address. Redirects are not followed, a proxy is used only if it is
- * configured, and of an answer only the status and `Retry-After` are read.
+ * for a connection, which goes to the checked address. Redirects are not followed, and of an answer only the status and
+ * `Retry-After` are read. A proxy is used only if it is configured. It resolves the names, so it must refuse private
+ * addresses itself.
  */
 import { Monotonic } from "@payments/core"
 import { type Clock, DateTime, Duration, Effect, Result, type Scope } from "effect"
@@ -78,12 +79,18 @@ const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[(.*)\]$/, "$1
 
 const isLoopbackHost = (host: string): boolean => host === "localhost" || (isIP(host) !== 0 && isIn(loopback, host))
 
+/** Whether a host is this machine by its name (RFC 6761 §6.3) or its address. */
+const isThisMachine = (host: string): boolean => /^(?:.*\.)?localhost\.?$/.test(host) || isLoopbackHost(host)
+
 /** Whether a connection to the resolved address of a host is allowed. */
 export const isAllowed = ({ allowPrivate, url }: Pick<Target, "allowPrivate" | "url">, address: string): boolean =>
   isLoopbackHost(hostOf(url)) ? isIn(loopback, address) : allowPrivate || !isIn(notPublic, address)
 
-/** Returns why nothing may be sent to an address, as the end of a sentence; undefined if it may. */
-export const urlProblem = (target: Pick<Target, "allowPrivate" | "url">): string | undefined => {
+/**
+ * Returns why nothing may be sent to an address, as the end of a sentence; undefined if it may. A proxy resolves the names,
+ * so with a proxy only addresses and the names of this machine are checked.
+ */
+export const urlProblem = (target: Pick<Target, "allowPrivate" | "url" | "proxy">): string | undefined => {
   const { password, protocol, username } = target.url
   const host = hostOf(target.url)
   if (protocol !== "https:" && protocol !== "http:") return "it must begin with https://"
@@ -91,6 +98,9 @@ export const urlProblem = (target: Pick<Target, "allowPrivate" | "url">): string
     return "it must begin with https://: http is allowed to this machine only"
   }
   if (username !== "" || password !== "") return "it must not contain a user name or a password"
+  if (isThisMachine(host) && protocol === "https:" && target.proxy !== undefined && !target.allowPrivate) {
+    return "with a proxy, it is the machine of the proxy, which only allow_private = true allows"
+  }
   return isIP(host) !== 0 && !isAllowed(target, host) ? "private and link-local addresses are not allowed" : undefined
 }
 

@@ -82,6 +82,22 @@ describe("an address", () => {
     }
   })
 
+  it("is not private and not this machine with a proxy either, unless it is allowed", () => {
+    const proxy = new URL("http://proxy.example:3128")
+    const hosts = ["10.0.0.1", "169.254.169.254", "[fe80::1]", "[fd12::1]", "[::ffff:10.0.0.1]"]
+    for (const host of hosts) assert.include(urlProblem(target(`https://${host}/`, { proxy })), "private", host)
+    const machine = ["localhost", "LOCALHOST", "localhost.", "a.localhost", "127.0.0.1", "127.1", "127.9.9.9.", "[::1]"]
+    for (const host of machine) {
+      assert.include(urlProblem(target(`https://${host}/`, { proxy })), "machine of the proxy", host)
+    }
+    for (const host of [...hosts, ...machine]) {
+      assert.isUndefined(urlProblem(target(`https://${host}/`, { proxy, allowPrivate: true })), host)
+    }
+    for (const host of ["1.1.1.1", "a.example", "notlocalhost", "localhost.example"]) {
+      assert.isUndefined(urlProblem(target(`https://${host}/`, { proxy })), host)
+    }
+  })
+
   it("of a name is checked after it was resolved, also one of several", () => {
     const resolved = (url: string, addresses: ReadonlyArray<string>, all: boolean) => {
       let outcome: unknown

@@ -43,7 +43,7 @@ const isPrivate = "is a private or link-local address"
 /** Why nothing can be sent to the address now, as the end of a sentence. */
 const addressProblem = ({ target }: SourceHandoff): Effect.Effect<string | undefined> => {
   const given = Redacted.value(target)
-  // The proxy resolves the name.
+  // The proxy resolves the name. The checks of the file have refused private addresses and this machine.
   if (given.proxy !== undefined) return Effect.undefined
   return Effect.callback<string | undefined>((resume) => {
     checkedLookup(given)(given.url.hostname.replace(/^\[(.*)\]$/, "$1"), { all: true }, (error) => {

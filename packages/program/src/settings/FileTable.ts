@@ -71,10 +71,10 @@ export const handoffSettings = {
     "`\"strict\"`: a refused change stops all changes behind it. `\"per-record\"`: only those of its record; default: `\"strict\"`"
   ]),
   allow_private: row(switched, {}, [
-    "`true` also sends to private and link-local addresses; default: false"
+    "`true` also sends to private and link-local addresses, and with `proxy` to the machine of the proxy; default: false"
   ]),
   proxy: row(Type.plain, {}, [
-    "an HTTP proxy, `http://HOST:PORT`, through which requests to `https://` go (`CONNECT`); default: none, whatever the environment says"
+    "an HTTP proxy, `http://HOST:PORT`, through which requests to `https://` go (`CONNECT`). It resolves the names, so it must refuse private addresses itself; default: none, whatever the environment says"
   ]),
   start: row(Type.oneOf("first", "now"), {}, [
     "where a new consumer begins: with the first change that is kept, or with the next one; default: `\"first\"`"

@@ -41,16 +41,24 @@ const wrongIn = (
   { allow_private: allowPrivate = false, lists = [], proxy, url: text }: HandoffSettings,
   ofSource: ReadonlyArray<string>
 ): ReadonlyArray<Problem> => {
-  const problem = text === undefined ? undefined : urlProblem({ url: new URL(text), allowPrivate })
+  const url = text === undefined ? undefined : new URL(text)
+  const given = proxy === undefined ? undefined : proxyOf(proxy)
+  const problem = url === undefined ? undefined : urlProblem({ url, allowPrivate, proxy: given })
   const others = lists.filter((list) => !ofSource.includes(list))
   return [
     ...problem === undefined ? [] : [{ setting: "url" as const, problem: `cannot be used: ${problem}.` }],
     ...others.length === 0
       ? []
       : [{ setting: "lists" as const, problem: `names ${others.join(", ")}, which the source does not copy.` }],
-    ...proxy === undefined || proxyOf(proxy) !== undefined
+    ...proxy === undefined || given !== undefined
       ? []
-      : [{ setting: "proxy" as const, problem: "must be http://HOST:PORT, without a user name or a password." }]
+      : [{ setting: "proxy" as const, problem: "must be http://HOST:PORT, without a user name or a password." }],
+    ...given === undefined || url?.protocol !== "http:" || problem !== undefined
+      ? []
+      : [{
+        setting: "proxy" as const,
+        problem: "is not used for http://, which goes to this machine. Remove it, or use https://."
+      }]
   ]
 }
 

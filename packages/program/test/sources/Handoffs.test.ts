@@ -190,6 +190,18 @@ start = "now"
           "proxy must be http://HOST:PORT, without a user name or a password."
         ],
         ["proxy = \"https://proxy:3128\"", "proxy must be http://HOST:PORT, without a user name or a password."],
+        [
+          "url = \"https://localhost/hidden\"\nproxy = \"http://proxy:3128\"",
+          "url cannot be used: with a proxy, it is the machine of the proxy, which only allow_private = true allows."
+        ],
+        [
+          "url = \"https://192.168.0.7/hidden\"\nproxy = \"http://proxy:3128\"",
+          "url cannot be used: private and link-local addresses are not allowed."
+        ],
+        [
+          "proxy = \"http://proxy:3128\"\nurl = \"http://127.0.0.1:1/hidden\"",
+          "proxy is not used for http://, which goes to this machine. Remove it, or use https://."
+        ],
         ["giveup_after = \"3d\"", "giveup_after is not a setting. The nearest one is give_up_after."],
         [
           "secret = \"whsec_hidden\"",
@@ -197,7 +209,7 @@ start = "now"
         ]
       ]
       for (const [line, mistake] of cases) {
-        const others = valid.filter((one) => !line.startsWith(one.slice(0, 6)) || line.startsWith("secret ="))
+        const others = valid.filter((one) => !line.includes(one.slice(0, 6)) || line.startsWith("secret ="))
         assert.deepStrictEqual(yield* settings(...others, line), [`${7 + others.length}: ledger.${mistake}`], line)
       }
       assert.deepStrictEqual(yield* mistakes(`[sources.north.handoff."Hidden ledger hidden"]\n`), [
