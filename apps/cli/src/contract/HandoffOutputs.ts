@@ -93,23 +93,26 @@ export const handoffDecided = jsonOutput({
 export const handoffTest = jsonOutput({
   name: "handoff-test",
   version: 1,
-  description: "whether the receiver has accepted a signed test; status is null without an answer",
+  description:
+    "whether the receiver has accepted a signed test; status is null without an answer; publicKeys: those of the ed25519 keys that signed",
   commands: ["handoff test"],
   document: {
     consumer: text,
     accepted: flag,
     status: nullable(integer),
     problem: nullable(Schema.Literals(["timeout", "connection", "tls", "address"])),
-    milliseconds: integer
+    milliseconds: integer,
+    publicKeys: texts
   }
 })
 
 export const handoffRotate = jsonOutput({
   name: "handoff-rotate",
   version: 1,
-  description: "the file with the keys, and how many it has now",
+  description:
+    "the file with the keys, and how many it has now; publicKey: what receivers get of the newest key, null if that is the key itself (whsec_)",
   commands: ["handoff rotate"],
-  document: { consumer: text, file: text, keys: integer, finished: flag }
+  document: { consumer: text, file: text, keys: integer, finished: flag, publicKey: nullable(text) }
 })
 
 export const handoffVerify = jsonOutput({

@@ -1,10 +1,11 @@
 /** `payments handoff` and `payments sandbox receiver`, over a real destination, a real sender and real sockets. */
 import { assert, describe, it } from "@effect/vitest"
-import { sign } from "@payments/copy/handoff"
+import { publicKeyText, sign } from "@payments/copy/handoff"
 import { layerTest } from "@payments/core/testing"
 import { listening } from "@payments/testkit/Listening"
 import { temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { Deferred, Effect, Fiber } from "effect"
+import { generateKeyPairSync } from "node:crypto"
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
@@ -383,7 +384,8 @@ describe("payments handoff rotate", () => {
       keyOf(newest)
       assert.strictEqual(statSync(keyFile).mode & 0o777, 0o600)
       const finished = yield* run("handoff", "rotate", consumer, "--finish", "--config", config, "--format", "json")
-      assert.deepStrictEqual([JSON.parse(finished.out).keys, keys()], [1, [newest]])
+      const { keys: left, publicKey } = JSON.parse(finished.out)
+      assert.deepStrictEqual([left, publicKey, keys()], [1, null, [newest]])
       const many = yield* Effect.forEach(
         Array.from({ length: 4 }),
         () => run("handoff", "rotate", consumer, "--config", config),
@@ -397,6 +399,48 @@ describe("payments handoff rotate", () => {
       yield* run("handoff", "rotate", consumer, "--config", config)
       assert.lengthOf(keys(), 1)
       assert.isFalse(existsSync(join(folder, "ledger.secret.new")))
+    }).pipe(Effect.scoped))
+
+  it.live("of ed25519 prints the public key of the newest one, with which a receiver verifies, as test does", () =>
+    Effect.gen(function*() {
+      const { config, folder, keyFile, write } = yield* prepared
+      const { privateKey } = generateKeyPairSync("ed25519")
+      const seedText = privateKey.export({ format: "der", type: "pkcs8" }).subarray(-32).toString("base64")
+      writeFileSync(keyFile, `whsk_${seedText}\n`)
+      const publicKeys = () =>
+        readFileSync(keyFile, "utf8").trimEnd().split("\n").map((line) => publicKeyText(keyOf(line)) ?? "")
+      const [old = ""] = publicKeys()
+      const rotated = yield* run("handoff", "rotate", consumer, "--config", config)
+      assert.strictEqual(rotated.code, 0, rotated.err)
+      const [newest = "", second] = publicKeys()
+      assert.deepStrictEqual([second, rotated.out.trimEnd().split("\n").slice(-2)], [old, [
+        "The keys in the file are private. Give the receiver this public key of the newest one:",
+        newest
+      ]])
+      assert.notInclude(rotated.out, "first one")
+      // Nobody listens, and the keys are printed.
+      const tested = yield* run("handoff", "test", consumer, "--config", config)
+      assert.deepStrictEqual([tested.code, tested.out], [
+        7,
+        `ledger: its receiver verifies with a public key:\n${newest}\n${old}\n`
+      ])
+      const finished = yield* run("handoff", "rotate", consumer, "--finish", "--config", config, "--format", "json")
+      assert.deepStrictEqual([JSON.parse(finished.out).publicKey, publicKeys()], [newest, [newest]])
+
+      const publicFile = join(folder, "public")
+      writeFileSync(publicFile, `${newest}\n`)
+      const { end, url } = yield* receiving("--secret-file", publicFile)
+      write(url)
+      const accepted = yield* run("handoff", "test", consumer, "--config", config, "--format", "json")
+      assert.deepStrictEqual([accepted.code, JSON.parse(accepted.out).publicKeys], [0, [newest]])
+      const [, received] = yield* end
+      assert.deepStrictEqual([received.problem, received.status], [null, 200])
+
+      write("http://127.0.0.1:9/", `secret_command = ["cat", "ledger.secret"]`)
+      const file = join(folder, "new.secret")
+      const other = yield* run("handoff", "rotate", consumer, "--config", config, "--to", file, "--format", "json")
+      const added = keyOf(readFileSync(file, "utf8"))
+      assert.deepStrictEqual([added.scheme, JSON.parse(other.out).publicKey], ["v1a", publicKeyText(added)])
     }).pipe(Effect.scoped))
 
   it.live("writes a key for a variable to a new file only", () =>

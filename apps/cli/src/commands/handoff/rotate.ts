@@ -1,5 +1,6 @@
-/** `payments handoff rotate`: replaces the key of a hand-off without a gap. No key is ever printed. */
+/** `payments handoff rotate`: replaces the key of a hand-off without a gap. Of keys, it prints only public ones. */
 import { lockFile, makeFolder, printable, replaceFile, systemCodeOf, writeProblem } from "@payments/copy"
+import type { VerifyingKey } from "@payments/copy/handoff"
 import { largestKeyBytes, readPlainFile } from "@payments/core"
 import { CommandExit, counted, ExitCode, print, requireOutput, switchFlag, textFlag, usage } from "@payments/program"
 import { Duration, Effect, FileSystem, type PlatformError, Redacted } from "effect"
@@ -19,7 +20,7 @@ export const rotateCommand = Command.make(
     format: resultFormatFlag
   },
   Effect.fnUntraced(function*({ finish, format, name, to }) {
-    const { handoff: { consumer, keyFile }, source } = yield* chosenHandoff(name)
+    const { handoff: { consumer, keyFile, keys: current }, source } = yield* chosenHandoff(name)
     if (format === "json") yield* requireOutput
     const setting = `[sources.${source.name}.handoff.${consumer}]`
     if (keyFile !== undefined && to !== undefined) {
@@ -35,15 +36,27 @@ export const rotateCommand = Command.make(
       )
     }
     const file = keyFile ?? to ?? ""
-    const keys = yield* Effect.scoped(changed(file, { finish, isNew: keyFile === undefined }))
+    // The first key is made before the variable or the command has one.
+    const kind = keyFile === undefined
+      ? yield* Effect.orElseSucceed(Effect.map(current, ([{ scheme }]) => scheme), () => "v1" as const)
+      : undefined
+    const { count, publicKey } = yield* Effect.scoped(changed(file, { finish, newFileOf: kind }))
     if (format === "json") {
-      return yield* printJson(outputs.handoffRotate, { consumer, file, keys, finished: finish })
+      return yield* printJson(outputs.handoffRotate, {
+        consumer,
+        file,
+        keys: count,
+        finished: finish,
+        publicKey: publicKey ?? null
+      })
     }
-    yield* print(`${printable(file)}: ${textOf({ finish, keys, isSettings: keyFile !== undefined })}\n`)
+    yield* print(
+      `${printable(file)}: ${textOf({ finish, keys: count, publicKey, isSettings: keyFile !== undefined })}\n`
+    )
   })
 ).pipe(
   Command.withDescription(
-    "Replace the key of a hand-off without a gap: add a new key before the old one, give it to the receivers, then remove the old one with --finish. The key is written to a file that only its owner reads, and never printed"
+    "Replace the key of a hand-off without a gap: add a new key before the old one, give it to the receivers, then remove the old one with --finish. The key is written to a file that only its owner reads, and never printed. Of an ed25519 key, the public key is printed, for the receivers"
   ),
   Command.withShortDescription("Replace the key of a hand-off without a gap"),
   Command.withExamples([
@@ -56,15 +69,25 @@ export const rotateCommand = Command.make(
 )
 
 const textOf = (
-  { finish, isSettings, keys }: { readonly finish: boolean; readonly keys: number; readonly isSettings: boolean }
+  { finish, isSettings, keys, publicKey }: {
+    readonly finish: boolean
+    readonly keys: number
+    readonly publicKey: string | undefined
+    readonly isSettings: boolean
+  }
 ): string => {
-  if (!isSettings) return "has a new key. Put it before the older one where the variable or the command gets the keys."
-  if (finish) return "has only the newest key now."
-  return keys === 1
+  const text = !isSettings
+    ? "has a new key. Put it before the older one where the variable or the command gets the keys."
+    : finish
+    ? "has only the newest key now."
+    : keys === 1
     ? "has the first key now. Give it to the receiver."
-    : `has ${
-      counted(keys, "key")
-    } now, the newest first, and each signs. Give the first one to the receiver, then run this command with --finish.`
+    : `has ${counted(keys, "key")} now, the newest first, and each signs. ${
+      publicKey === undefined ? "Give the first one to the receiver, then" : "When the receiver has the public key,"
+    } run this command with --finish.`
+  return publicKey === undefined || finish
+    ? text
+    : `${text}\nThe keys in the file are private. Give the receiver this public key of the newest one:\n${publicKey}`
 }
 
 /** The most keys that a hand-off has. */
@@ -73,10 +96,14 @@ const mostKeys = 8
 /** An edit takes milliseconds. */
 const lockTime = Duration.seconds(10)
 
-/** Writes the keys. Returns their number. Two edits at once come one after the other. */
+/** Writes the keys. Returns their number, and the public key of the newest one. Two edits come one after the other. */
 const changed = Effect.fnUntraced(function*(
   file: string,
-  { finish, isNew }: { readonly finish: boolean; readonly isNew: boolean }
+  { finish, newFileOf }: {
+    readonly finish: boolean
+    /** The scheme of the only key of a file that must not exist yet. Undefined: the file has the keys already. */
+    readonly newFileOf: VerifyingKey["scheme"] | undefined
+  }
 ) {
   const fs = yield* FileSystem.FileSystem
   const unwritable = notWritten(file)
@@ -89,22 +116,31 @@ const changed = Effect.fnUntraced(function*(
       }`
     }))
   const exists = yield* Effect.mapError(fs.exists(file), unwritable)
-  if (exists && isNew) return yield* usage(`--to: ${printable(file)} exists. Choose another file.`)
-  const lines = exists ? yield* keysIn(file) : []
-  if (finish && lines.length === 0) return yield* usage(`${printable(file)} has no key.`)
-  if (!finish && lines.length >= mostKeys) {
-    return yield* usage(`${printable(file)} has ${lines.length} keys. Remove the old ones first: --finish.`)
+  if (exists && newFileOf !== undefined) return yield* usage(`--to: ${printable(file)} exists. Choose another file.`)
+  const keys = exists ? yield* keysIn(file) : []
+  if (finish && keys.length === 0) return yield* usage(`${printable(file)} has no key.`)
+  if (!finish && keys.length >= mostKeys) {
+    return yield* usage(`${printable(file)} has ${keys.length} keys. Remove the old ones first: --finish.`)
   }
-  const next = finish ? lines.slice(0, 1) : [newKeyLike(lines[0]), ...lines]
-  const text = next.map((line) => `${Redacted.value(line)}\n`).join("")
+  const [newest] = keys
+  const next = finish ? keys.slice(0, 1) : [newKeyOf(newFileOf ?? newest?.scheme ?? "v1"), ...keys]
+  const text = next.map(({ line }) => `${Redacted.value(line)}\n`).join("")
   // A link, such as that of a mounted secret, stays one.
   const target = yield* Effect.orElseSucceed(fs.realPath(file), () => file)
   yield* Effect.mapError(replaceFile(target, text), unwritable)
-  return next.length
+  return { count: next.length, publicKey: next[0]?.publicKey }
 })
 
+/** A line of a file of keys. */
+interface KeyLine {
+  readonly line: Redacted.Redacted<string>
+  readonly scheme: VerifyingKey["scheme"]
+  /** What a receiver gets of an ed25519 key, `whpk_…`. */
+  readonly publicKey: string | undefined
+}
+
 const keysIn = Effect.fnUntraced(function*(file: string) {
-  const { parseSigningKey } = yield* Effect.promise(() => import("@payments/copy/handoff"))
+  const { parseSigningKey, publicKeyText } = yield* Effect.promise(() => import("@payments/copy/handoff"))
   const { text } = yield* Effect.mapError(
     readPlainFile(file, { maxBytes: largestKeyBytes }),
     ({ problem }) => new CommandExit({ exitCode: ExitCode.configuration, problem: `${printable(file)} ${problem}.` })
@@ -113,22 +149,26 @@ const keysIn = Effect.fnUntraced(function*(file: string) {
     Redacted.make(line)
   )
   // A file that is no file of keys is not changed.
-  yield* Effect.forEach(lines, (line) =>
-    Effect.mapError(
-      Effect.fromResult(parseSigningKey(line)),
-      ({ message }) => new CommandExit({ exitCode: ExitCode.configuration, problem: `${printable(file)}: ${message}` })
-    ))
-  return lines
+  return yield* Effect.forEach(lines, (line) =>
+    Effect.mapBoth(Effect.fromResult(parseSigningKey(line)), {
+      onFailure: ({ message }) =>
+        new CommandExit({ exitCode: ExitCode.configuration, problem: `${printable(file)}: ${message}` }),
+      onSuccess: (key): KeyLine => ({ line, scheme: key.scheme, publicKey: publicKeyText(key) })
+    }))
 })
 
-/** Makes a key of the same kind as the newest one, or a symmetric one. */
-const newKeyLike = (newest: Redacted.Redacted<string> | undefined): Redacted.Redacted<string> => {
-  if (newest === undefined || !Redacted.value(newest).startsWith("whsk_")) {
-    return Redacted.make(`whsec_${randomBytes(32).toString("base64")}`)
+const newKeyOf = (scheme: VerifyingKey["scheme"]): KeyLine => {
+  if (scheme === "v1") {
+    const line = Redacted.make(`whsec_${randomBytes(32).toString("base64")}`)
+    return { line, scheme, publicKey: undefined }
   }
-  const { privateKey } = generateKeyPairSync("ed25519")
-  // The seed is at the end of the DER (RFC 8410 §7).
-  return Redacted.make(`whsk_${privateKey.export({ format: "der", type: "pkcs8" }).subarray(-32).toString("base64")}`)
+  const { privateKey, publicKey } = generateKeyPairSync("ed25519")
+  // The 32 bytes of a key are at the end of its DER (RFC 8410 §4 and §7).
+  const [secret, shared] = [
+    privateKey.export({ format: "der", type: "pkcs8" }),
+    publicKey.export({ format: "der", type: "spki" })
+  ].map((der) => der.subarray(-32).toString("base64"))
+  return { line: Redacted.make(`whsk_${secret}`), scheme, publicKey: `whpk_${shared}` }
 }
 
 const notWritten = (file: string) => (error: PlatformError.PlatformError) =>

@@ -15,7 +15,7 @@ export const testCommand = Command.make(
   Effect.fnUntraced(function*({ format, name }) {
     const { handoff, source } = yield* chosenHandoff(name)
     yield* requireOutput
-    const { makePost, sign } = yield* Effect.promise(() => import("@payments/copy/handoff"))
+    const { makePost, publicKeyText, sign } = yield* Effect.promise(() => import("@payments/copy/handoff"))
     const now = yield* DateTime.now
     const body = Buffer.from(
       `{"type":"payments.test","timestamp":${JSON.stringify(DateTime.formatIso(now))},"source":${
@@ -24,7 +24,12 @@ export const testCommand = Command.make(
     )
     const id = `msg_test_${randomUUID()}`
     const timestamp = Math.floor(DateTime.toEpochMillis(now) / 1000)
-    const headers = sign({ id, timestamp, body }, yield* handoff.keys)
+    const keys = yield* handoff.keys
+    const headers = sign({ id, timestamp, body }, keys)
+    const publicKeys = keys.map(publicKeyText).filter((key) => key !== undefined)
+    if (format === "text" && publicKeys.length > 0) {
+      yield* print(`${handoff.consumer}: its receiver verifies with a public key:\n${publicKeys.join("\n")}\n`)
+    }
     const post = yield* makePost(Redacted.value(handoff.target))
     const start = yield* Monotonic.millis
     const answer = yield* post({ ...headers }, body)
@@ -38,7 +43,8 @@ export const testCommand = Command.make(
         accepted: exitCode === ExitCode.done,
         status,
         problem,
-        milliseconds
+        milliseconds,
+        publicKeys
       })
     } else if (exitCode === ExitCode.done) {
       yield* print(
@@ -57,7 +63,7 @@ export const testCommand = Command.make(
   }, Effect.scoped)
 ).pipe(
   Command.withDescription(
-    "Send one signed request without changes (type payments.test), and show the status and the time of the answer, and nothing else of it"
+    "Send one signed request without changes (type payments.test), and show the status and the time of the answer, and nothing else of it. Of ed25519 keys, show the public keys, with which the receiver verifies"
   ),
   Command.withShortDescription("Send one signed request without changes"),
   Command.withExamples([
