@@ -2,9 +2,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Destination } from "@payments/copy"
 import { resumeHandoff, skipRefused } from "@payments/copy/handoff"
-import { rowsOf } from "@payments/testkit/programs/RunProgram"
+import { recordConnections, rowsOf } from "@payments/testkit/programs/RunProgram"
 import { Effect } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { type Reply, secretText } from "../../../../packages/copy/test/handoff/Receiver.ts"
 import { startWorker } from "./RunningWorker.ts"
@@ -57,6 +58,24 @@ describe("a worker with a consumer that has a URL", () => {
         assert.notInclude(worker.out(), "hook")
       }).pipe(Effect.scoped)
   )
+
+  it.live("connects to the service and to the receiver only", () =>
+    Effect.gen(function*() {
+      const { advance, args, env, file, folder, received, serviceUrl, url } = yield* handedOff()
+      const connections = join(folder, "connections.txt")
+      const worker = yield* startWorker(args, {
+        ...env,
+        NODE_OPTIONS: `--require ${recordConnections}`,
+        CONNECTIONS: connections
+      })
+      yield* worker.untilUpToDate
+      yield* change(worker, file, advance)
+      yield* untilEqual(worker, file, received)
+      // The worker looks up the address on which it listens. Nothing else is connected or looked up.
+      const connected = readFileSync(connections, "utf8").trimEnd().split("\n")
+      const hosts = [serviceUrl, url].map((text) => new URL(text).host)
+      assert.deepStrictEqual(new Set(connected), new Set([...hosts, "lookup 127.0.0.1"]))
+    }).pipe(Effect.scoped))
 
   it.live("loses nothing when it is killed, and repeats only what was not answered", () =>
     Effect.gen(function*() {

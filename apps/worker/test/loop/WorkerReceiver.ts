@@ -58,6 +58,7 @@ export const handedOff = Effect.fnUntraced(function*(
     received,
     paths,
     url,
+    serviceUrl: sandbox.url,
     advance: Effect.orDie(sandbox.advance(hour))
   }
 })
