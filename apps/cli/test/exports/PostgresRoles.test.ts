@@ -175,6 +175,19 @@ describe("the roles of docs/postgres-roles.md", () => {
         "1ms"
       ])
       yield* succeeds("payments_write", ["changes", "consumers", "--remove", "ledger"])
+      // A reader needs one right for that, also if the consumer has a hand-off.
+      yield* succeeds("payments_write", ["changes", "ack", "books", "3"])
+      yield* Effect.promise(() =>
+        as(
+          user,
+          `INSERT INTO payments.handoffs (consumer, epoch, state, attempts) VALUES ('books', 1, 'running', 0);
+          GRANT DELETE ON payments.consumers TO payments_read`
+        )
+      )
+      yield* succeeds("payments_read", ["changes", "consumers", "--remove", "books"])
+      assert.deepStrictEqual(yield* Effect.promise(() => as(user, "SELECT * FROM payments.handoffs")), [])
+      yield* Effect.promise(() => as(user, "REVOKE DELETE ON payments.consumers FROM payments_read"))
+      yield* isRefused("payments_read", ["changes", "consumers", "--remove", "books"], /lacks a privilege/)
       yield* assertPrivileges
 
       yield* isRefused("payments_read", ["export"], /lacks a privilege/)
