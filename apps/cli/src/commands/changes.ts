@@ -42,7 +42,8 @@ import {
   consumersCommand,
   generationFlag,
   generationName,
-  positionProblems
+  positionProblems,
+  requireOwnPosition
 } from "./consumers.ts"
 
 /** The lists to print; all by default. */
@@ -108,6 +109,7 @@ export const changesCommand = Command.make(
     const lists = resource.length === 0 ? Lists.all : resource
     const maintenance = ack ? yield* Destination.maintenance(destination) : undefined
     const reader = maintenance ?? (yield* Destination.reader(destination))
+    if (maintenance !== undefined && consumer !== undefined) yield* requireOwnPosition(maintenance, consumer)
     yield* logUnfilled(reader, lists)
     const timeOfFirst = since === undefined ? undefined : new Date(since).toISOString()
     const start = consumer === undefined

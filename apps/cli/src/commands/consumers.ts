@@ -135,7 +135,11 @@ export const ackCommand = Command.make(
 )
 
 /** Fails if a worker would not send changes that it has not sent yet. A hand-off that has stopped waits for its position. */
-const requireOwnPosition = Effect.fnUntraced(function*(maintenance: Maintenance, name: string, seq: number) {
+export const requireOwnPosition = Effect.fnUntraced(function*(
+  maintenance: Maintenance,
+  name: string,
+  seq = Infinity
+) {
   const handoff = (yield* maintenance.handoffs).find(({ consumer }) => consumer === name)
   const stored = (yield* maintenance.consumerStates).find((state) => state.name === name)
   if (handoff === undefined || handoff.state === "stopped" || stored === undefined || seq <= stored.position) return

@@ -206,7 +206,8 @@ describe("payments handoff list, resume, skip and replay", () => {
             ["handoff", "replay", consumer, "6"],
             "ledger was sent the changes up to 4 only, so a replay begins with change 5"
           ],
-          [["changes", "ack", consumer, "7"], "the hand-off to ledger, and has sent the changes up to 4. To pass over"]
+          [["changes", "ack", consumer, "7"], "the hand-off to ledger, and has sent the changes up to 4. To pass over"],
+          [["changes", "--consumer", consumer, "--ack"], "the hand-off to ledger, and has sent the changes up to 4."]
         ] as const
       ) {
         const passing = yield* run(...args, "--config", config)
