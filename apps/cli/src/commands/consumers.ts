@@ -110,7 +110,7 @@ export const ackCommand = Command.make(
     if (given.format === "json") yield* requireOutput
     const maintenance = yield* Destination.maintenance(destination)
     const when = given.back ? "any" : "forward"
-    yield* requireOwnPosition(maintenance, name, seq)
+    yield* requireSent(maintenance, name, seq)
     const position = yield* moveConsumer(maintenance, { name, position: seq, generation, when })
     if (position > seq) {
       yield* logLine(`payments: ${name} stays after change ${position}. To move it back, use --back.`)
@@ -134,15 +134,16 @@ export const ackCommand = Command.make(
   ])
 )
 
-/** Fails if a worker would not send changes that it has not sent yet. A hand-off that has stopped waits for its position. */
-export const requireOwnPosition = Effect.fnUntraced(function*(
-  maintenance: Maintenance,
-  name: string,
-  seq = Infinity
-) {
-  const handoff = (yield* maintenance.handoffs).find(({ consumer }) => consumer === name)
+/**
+ * Fails if a hand-off would pass over changes that were not sent, when its consumer acknowledges one, or any. If the worker
+ * cannot go on from its position, because the destination was restored or changes were removed, the consumer has to say it.
+ */
+export const requireSent = Effect.fnUntraced(function*(maintenance: Maintenance, name: string, seq?: number) {
+  if (!(yield* maintenance.handoffs).some(({ consumer }) => consumer === name)) return
   const stored = (yield* maintenance.consumerStates).find((state) => state.name === name)
-  if (handoff === undefined || handoff.state === "stopped" || stored === undefined || seq <= stored.position) return
+  const { last, pruned } = yield* maintenance.changeRange
+  if (stored?.lag === undefined || stored.position < pruned) return
+  if (seq !== undefined && (seq <= stored.position || seq > last)) return
   return yield* usage(
     `The worker stores the position of the hand-off to ${name}, and has sent the changes up to ${stored.position}. To pass over a refused change, use payments handoff skip.`
   )

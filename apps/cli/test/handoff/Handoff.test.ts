@@ -253,6 +253,22 @@ describe("payments handoff list, resume, skip and replay", () => {
       assert.include(removed.err, "were removed and cannot be read any more")
     }).pipe(Effect.scoped))
 
+  it.live("let the receiver say where it stands after a restore, also while a change waits", () =>
+    Effect.gen(function*() {
+      const { config, secret, to } = yield* prepared
+      const { url } = yield* answering((numbers) => numbers.includes(5) ? 422 : 200)
+      yield* handingOff(to, url, secret)
+      const consumers = yield* run("changes", "consumers", "--config", config, "--format", "json")
+      const [{ generation }] = JSON.parse(consumers.out)
+      assert.strictEqual((yield* run("restored", "--config", config)).code, 0)
+      const replay = yield* run("handoff", "replay", consumer, "8", "--config", config)
+      assert.deepStrictEqual([replay.code, replay.err.includes(`changes ack ${consumer} SEQ --generation`)], [10, true])
+      const ack = yield* run("changes", "ack", consumer, "7", "--generation", generation, "--config", config)
+      assert.deepStrictEqual([ack.code, ack.err], [0, ""])
+      const resume = yield* run("handoff", "resume", consumer, "--config", config)
+      assert.deepStrictEqual([resume.code, resume.out], [0, "ledger: goes on after change 7\n"])
+    }).pipe(Effect.scoped))
+
   it.live("show each hand-off that can be read, say which destination cannot be opened, and how to go on", () =>
     Effect.gen(function*() {
       const { config, folder, secret, to } = yield* prepared

@@ -183,6 +183,9 @@ export const resumed = (handoff: Handoff): Handoff => ({
   nextAttemptAt: undefined
 })
 
+/** The state after there is room for one more change that is set aside. */
+export const withRoom = (handoff: Handoff): Handoff => handoff.reason === "full" ? resumed(handoff) : handoff
+
 /** How long a sender waits before the next attempt. A wall clock that was set back does not make it wait for longer. */
 export const waitBefore = (
   { longestWait }: HandoffPolicy,

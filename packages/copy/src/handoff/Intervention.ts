@@ -3,7 +3,7 @@ import { Data, DateTime, Effect } from "effect"
 import type { SinkError } from "../port/Sink.ts"
 import type { Handoff, HandoffSkip } from "../store/HandoffStore.ts"
 import type { Maintenance } from "../store/Store.ts"
-import { resumed, settled } from "./Decision.ts"
+import { resumed, settled, withRoom } from "./Decision.ts"
 
 /** The decision does not fit the state of the hand-off, which stays as it is. */
 export class NotWaiting extends Data.TaggedError("NotWaiting")<{
@@ -61,7 +61,7 @@ export const skipRefused = Effect.fnUntraced(function*(
   const generation = stored?.batch?.generation
   if (stored === undefined || generation === undefined) return yield* new NotWaiting({ consumer, handoff: stored })
   const isRefused = ({ batch, state }: Handoff) =>
-    state === "waiting" && batch?.last === seq && batch.generation === generation
+    state === "waiting" && batch?.last === seq && batch.changes === 1 && batch.generation === generation
   const { handoff, moved } = yield* maintenance.changeHandoff({
     consumer,
     epoch: undefined,
@@ -97,7 +97,7 @@ const skipAside = Effect.fnUntraced(function*(
   const { handoff } = yield* maintenance.changeHandoff({
     consumer,
     epoch: undefined,
-    change: (stored) => stored.reason === "full" ? resumed(stored) : stored,
+    change: withRoom,
     skip: { generation, seq, reason, by, at },
     settledAside: { generation, seq }
   })

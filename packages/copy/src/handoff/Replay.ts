@@ -42,6 +42,8 @@ export const replayHandoff = Effect.fnUntraced(function*(
   yield* requirePosition(maintenance, { generation, seq: position }).pipe(
     Effect.catchTag("BeyondLastChange", ({ last }) => new BeyondLastChange({ position: from, last }))
   )
+  const hasHandoff = (yield* maintenance.handoffs).some((one) => one.consumer === consumer)
+  if (!hasHandoff) return yield* new NotWaiting({ consumer, handoff: undefined })
   const reached = yield* reachedBy(maintenance, consumer)
   if (position > reached) return yield* new NotSentYet({ consumer, position: reached })
   const now = DateTime.formatIso(yield* DateTime.now)
@@ -68,11 +70,11 @@ export const replayHandoff = Effect.fnUntraced(function*(
   }
 })
 
-/** Returns the last change that a consumer was sent, of those that the destination still has. Without a consumer, any. */
+/** Returns the last change that a consumer was sent, of those that the destination still has. */
 const reachedBy = Effect.fnUntraced(function*(
   maintenance: Maintenance,
   consumer: string
 ): Effect.fn.Return<number, SinkError> {
   const found = (yield* maintenance.consumerStates).find(({ name }) => name === consumer)
-  return found === undefined ? Infinity : lastShared(yield* maintenance.lineage, found)
+  return found === undefined ? 0 : lastShared(yield* maintenance.lineage, found)
 })

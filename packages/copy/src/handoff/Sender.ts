@@ -26,7 +26,8 @@ import {
   stopped,
   type Verdict,
   waitBefore,
-  waitingFull
+  waitingFull,
+  withRoom
 } from "./Decision.ts"
 import { deliver } from "./Delivery.ts"
 import { makeLossAt } from "./Loss.ts"
@@ -73,7 +74,8 @@ export const handOff = Effect.fn("Handoff.send")(function*(
       continue
     }
     const step = nextStep(handoff, position, { ...range, selection })
-    const isSending = step._tag !== "Halt" && step._tag !== "Stop"
+    // What is set aside is sent again also if no more can be set aside.
+    const isSending = step._tag === "Halt" ? step.reason === "full" : step._tag !== "Stop"
     const forgotten = isSending ? yield* forgetAsides(sender, setAside) : undefined
     if (forgotten !== undefined) {
       handoff = forgotten
@@ -88,7 +90,7 @@ export const handOff = Effect.fn("Handoff.send")(function*(
     switch (step._tag) {
       case "Halt":
         if (!options.isFollowing) return handoff
-        yield* options.untilWoken ?? Effect.sleep(pollDecision)
+        yield* (due.length === 0 ? options.untilWoken : undefined) ?? Effect.sleep(pollDecision)
         handoff = yield* change(sender, () => undefined)
         break
       case "Stop":
@@ -151,7 +153,9 @@ const begin = Effect.fnUntraced(function*(
   const wanted = { ...none, after: position, generation, last, mostChanges, count: 1 }
   const { held, isFull, ready: [first], through } = yield* prepare(sender, wanted)
   if (first === undefined) {
-    if (through === position) return isFull ? yield* change(sender, waitingFull) : undefined
+    // A batch in flight is of another selection: it counts no more.
+    const full = (stored: Handoff) => ({ ...waitingFull(stored), batch: undefined })
+    if (through === position) return isFull ? yield* change(sender, full) : undefined
     const move = { position: through, generation, from: position, asides: held }
     return (yield* changeAndMove(sender, { ...move, change: (stored) => settled(stored, through) })).handoff
   }
@@ -190,7 +194,7 @@ const forgetAsides = Effect.fnUntraced(function*(
     isShared(lineage, aside) && sender.lists.some(({ label }) => label === aside.list)
   let handoff: Handoff | undefined
   for (const aside of setAside) {
-    if (!isSent(aside)) handoff = yield* change(sender, (stored) => stored, { settledAside: aside })
+    if (!isSent(aside)) handoff = yield* change(sender, withRoom, { settledAside: aside })
   }
   return handoff
 })
@@ -226,7 +230,7 @@ const makeSendAsides = (policy: HandoffPolicy) => {
       const isGone = verdict._tag === "Halt" && verdict.reason === "gone"
       handoff = yield* change(
         sender,
-        (stored) => isGone ? stopped(stored, "gone") : stored,
+        (stored) => isGone ? stopped(stored, "gone") : verdict._tag === "Accept" ? withRoom(stored) : stored,
         verdict._tag === "Accept" ? { settledAside: aside } : { asides: [{ ...tried, isRefused: !isGone }] }
       )
       if (handoff.state !== "running") return handoff

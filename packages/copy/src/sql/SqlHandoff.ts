@@ -82,7 +82,7 @@ export const handoffsOver = (database: SqlDatabase): HandoffStore => ({
     ),
   handoffAsides: (consumer) =>
     Effect.flatMap(
-      hasVersion(database, attemptsVersion),
+      hasVersion(database, handoffVersion),
       (has) => has ? asidesIn(database, consumer) : Effect.succeed([])
     ),
   handoffSkips: (consumer) =>
@@ -193,14 +193,21 @@ const asideColumns: {
   next_attempt_at: ["timestamptz", ({ nextAttemptAt = null }) => nextAttemptAt]
 }
 
-const asideTimes = ["stored_at", "scanned_at", "first_attempt_at", "next_attempt_at"] as const
-
-const asidesIn = (db: Sql, consumer: string): Effect.Effect<ReadonlyArray<HandoffAside>, SinkError> =>
-  db.read(
-    sql`SELECT generation, seq, list, id, refused, selection, nonce, attempts, ${join(asideTimes.map(readTime))}
-      FROM ${schema}.handoff_asides WHERE consumer = ${consumer} ORDER BY seq`,
+const asidesIn = Effect.fnUntraced(function*(
+  db: Sql,
+  consumer: string
+): Effect.fn.Return<ReadonlyArray<HandoffAside>, SinkError> {
+  const times = ["first_attempt_at", "next_attempt_at"]
+  const attempts = (yield* hasVersion(db, attemptsVersion))
+    ? sql`attempts, ${join(times.map(readTime))}`
+    : raw(`0 AS attempts, ${times.map((name) => `NULL AS ${name}`).join(", ")}`)
+  return yield* db.read(
+    sql`SELECT generation, seq, list, id, refused, selection, nonce, ${
+      join(["stored_at", "scanned_at"].map(readTime))
+    }, ${attempts} FROM ${schema}.handoff_asides WHERE consumer = ${consumer} ORDER BY seq`,
     (rows) => rows.map(toAside)
   )
+})
 
 const changeAsides = Effect.fnUntraced(function*(
   db: Sql,
@@ -212,11 +219,11 @@ const changeAsides = Effect.fnUntraced(function*(
 ): Effect.fn.Return<void, SinkError> {
   const { names, given } = givenOf(asideColumns, asides)
   yield* db.run(
-    sql`INSERT INTO ${schema}.handoff_asides (consumer, ${raw(names.join(", "))})
+    sql`INSERT INTO ${schema}.handoff_asides AS a (consumer, ${raw(names.join(", "))})
       ${given.values(sql`${consumer}, ${given.cells(names)}`)}
       ON CONFLICT (consumer, generation, seq) DO UPDATE SET refused = excluded.refused, attempts = excluded.attempts,
         first_attempt_at = excluded.first_attempt_at, next_attempt_at = excluded.next_attempt_at
-      WHERE excluded.refused = 1 OR excluded.attempts > 0`
+      WHERE excluded.refused = 1 AND excluded.attempts = 0 OR excluded.attempts = a.attempts + 1`
   )
   if (retriesAsides) {
     yield* db.run(

@@ -11,11 +11,12 @@ import { afterAll, beforeAll } from "vitest"
 import { moveConsumer } from "../../src/ask/Consumers.ts"
 import { prune } from "../../src/ask/Retention.ts"
 import { asidesOf, mostAside } from "../../src/handoff/Asides.ts"
+import { withRoom } from "../../src/handoff/Decision.ts"
 import { resumeHandoff, skipRefused } from "../../src/handoff/Intervention.ts"
 import * as PostgresSink from "../../src/postgres/PostgresSink.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
 import { openMaintenance } from "../../src/sqlite/SqliteStore.ts"
-import { type HandoffAside, untried } from "../../src/store/HandoffStore.ts"
+import { type Handoff, type HandoffAside, untried } from "../../src/store/HandoffStore.ts"
 import type { Maintenance } from "../../src/store/Store.ts"
 import { hasty, postTo, type Received, receiver, type Reply, sending } from "./Receiver.ts"
 import { consumer, exporting, subscribed } from "./Subscribed.ts"
@@ -192,7 +193,7 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       refused.clear()
       failing.add(3)
       yield* resumeHandoff(maintenance, consumer)
-      const policy = { ...hasty, giveUpAfter: Duration.millis(300) }
+      const policy = { ...hasty, giveUpAfter: Duration.seconds(2) }
       assert.deepInclude(yield* sending(maintenance, post, { order, policy }), { state: "running" })
       const [given] = yield* maintenance.handoffAsides(consumer)
       assert.deepInclude(given, { seq: 3, isRefused: true, nextAttemptAt: undefined })
@@ -217,7 +218,10 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       const asides = maintenance.handoffAsides(consumer)
       yield* Effect.repeat(Effect.delay(asides, "20 millis"), { until: ([one]) => one?.nextAttemptAt !== undefined })
       yield* Fiber.interrupt(first)
+      const epochs = Effect.map(maintenance.handoffs, (all) => all.map(({ epoch }) => epoch))
+      const before = yield* epochs
       const second = yield* Effect.forkChild(following)
+      yield* Effect.repeat(Effect.delay(epochs, "20 millis"), { until: ([epoch]) => epoch !== before[0] })
       failing.clear()
       yield* Effect.sleep("100 millis")
       assert.deepStrictEqual(numbersOf(received).slice(12), [])
@@ -264,6 +268,36 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       yield* skipRefused(maintenance, { consumer, seq: 1000, reason: "room", by: "test" })
       assert.deepInclude(yield* sending(maintenance, post, { order }), { state: "running" })
       assert.deepStrictEqual(numbersOf(received).slice(10), [14, 15])
+    }).pipe(Effect.scoped))
+
+  it.live("sends what is set aside again also while no more can be set aside, and then goes on", () =>
+    Effect.gen(function*() {
+      const { failing, layer, maintenance, post, received, refused } = yield* opened
+      yield* sending(maintenance, post, { order })
+      const [given] = yield* maintenance.handoffAsides(consumer)
+      const others = Array.from({ length: mostAside - 3 }, (_, index) => ({ seq: 1000 + index, id: "inv_9" }))
+      const asides = others.flatMap((one) => given === undefined ? [] : [{ ...given, ...one }])
+      yield* maintenance.changeHandoff({ consumer, epoch: undefined, change: (stored) => stored, asides })
+      // Change 16 is the next one of the record of change 3.
+      yield* exporting(layer, [4, 4, 5, 4, 4])
+      const full = { state: "waiting", reason: "full", batch: undefined } as const
+      assert.deepInclude(yield* sending(maintenance, post, { order }), full)
+      refused.clear()
+      failing.add(3)
+      if (given === undefined) return assert.fail("nothing is set aside")
+      // As after a resume, but the others stay refused.
+      yield* maintenance.changeHandoff({ consumer, epoch: undefined, change: withRoom, settledAside: given })
+      const again = { change: (stored: Handoff) => stored, asides: [{ ...given, isRefused: false }] }
+      yield* maintenance.changeHandoff({ consumer, epoch: undefined, ...again })
+      assert.deepInclude(yield* sending(maintenance, post, { order }), full)
+      failing.clear()
+      const following = yield* Effect.forkChild(sending(maintenance, post, { order, isFollowing: true }))
+      yield* Effect.repeat(Effect.delay(maintenance.handoffs, "20 millis"), {
+        until: ([stored]) => stored?.state === "running"
+      })
+      yield* Effect.repeat(Effect.sleep("20 millis"), { until: () => numbersOf(received).length >= 16 })
+      assert.deepStrictEqual(numbersOf(received).slice(12), [3, 8, 13, 16])
+      yield* Fiber.interrupt(following)
     }).pipe(Effect.scoped))
 
   it.live("stands still for a refused change without room, and goes on as soon as there is room", () =>

@@ -146,21 +146,19 @@ export const replayCommand = Command.make(
     yield* requireOutput
     const { replayHandoff } = yield* module
     const maintenance = yield* Destination.maintenance(destination)
-    const decided = yield* Effect.catchTag(
-      replayHandoff(maintenance, { consumer, from: seq }),
-      "NotWaiting",
-      notWaiting
-    )
+    const decided = yield* Effect.catchTags(replayHandoff(maintenance, { consumer, from: seq }), {
+      NotWaiting: notWaiting,
+      NotSentYet: ({ message }) =>
+        Effect.andThen(
+          requireReadable(maintenance, consumer, destination),
+          usage(`${message} To pass over a refused change, use payments handoff skip.`)
+        )
+    })
     const position = yield* positionIn(maintenance, consumer)
     yield* printDecided(decided, { format, position, text: `${consumer}: gets change ${seq} and all later ones again` })
   }, (effect, { name }) => {
     const { BeyondLastChange, ChangesRemoved, OtherGeneration } = positionProblems(name)
-    return Effect.catchTags(Effect.scoped(effect), {
-      BeyondLastChange,
-      ChangesRemoved,
-      OtherGeneration,
-      NotSentYet: ({ message }) => usage(`${message} To pass over a refused change, use payments handoff skip.`)
-    })
+    return Effect.catchTags(Effect.scoped(effect), { BeyondLastChange, ChangesRemoved, OtherGeneration })
   })
 ).pipe(
   Command.withDescription(

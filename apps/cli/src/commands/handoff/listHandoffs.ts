@@ -170,7 +170,7 @@ const adviceOf = ({ consumer, place, refused, setAside, source, state, stored }:
     ]
   }
   const [seq = null] = refused
-  if (state === "stopped" || state === "waiting") {
+  if (state === "stopped" || (state === "waiting" && !(stored?.reason === "full" && seq === null))) {
     const halted = { consumer, state, reason: stored?.reason ?? null, seq }
     return [`${name} ${haltText(halted)}. To go on: ${haltAdvice(halted, place)}`]
   }
