@@ -67,6 +67,7 @@ export {
   ChosenSource,
   ConfigFlag,
   environmentPersonal,
+  flagsOfSource,
   SourceFlag
 } from "./sources/ChosenSource.ts"
 export { savedStatement } from "./sources/SavedStatement.ts"

@@ -29,6 +29,7 @@ import {
   counted,
   duration,
   ExitCode,
+  flagsOfSource,
   fromDestination,
   fromFlag,
   grouped,
@@ -201,6 +202,9 @@ const statusesOf = Effect.fnUntraced(function*(
   }))
   const now = yield* DateTime.now
   const maxAge = limits.maxAge ?? source?.maxAge
+  const place = source === undefined
+    ? `--from ${shellWord(Destination.shown(destination))}`
+    : yield* flagsOfSource(source.name)
   return found.map((list): ListStatus => {
     const oldest = list.open === undefined ? undefined : oldestOpen(list.open, now)
     return {
@@ -219,7 +223,7 @@ const statusesOf = Effect.fnUntraced(function*(
         ? undefined
         : list.completeScan === undefined || list.open === undefined || list.open.lacking.length > 0 ||
           undatedIn(list.open) > 0 || (oldest !== undefined && Duration.isGreaterThan(oldest.age, list.maxOpen)),
-      place: source === undefined ? `--from ${shellWord(Destination.shown(destination))}` : `--source ${source.name}`
+      place
     }
   })
 })

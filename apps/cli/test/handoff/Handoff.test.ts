@@ -292,13 +292,13 @@ describe("payments handoff list, resume, skip and replay", () => {
       const shownWaiting = yield* run("handoff", "list", "--config", config, "--format", "table")
       assert.include(
         shownWaiting.err.replaceAll(/\s+/g, " "),
-        `main/ledger waits for a decision about change 5: the receiver refuses a change. To go on: payments handoff resume ledger --source main, or payments handoff skip ledger 5 --reason TEXT --source main`
+        `main/ledger waits for a decision about change 5: the receiver refuses a change. To go on: payments handoff resume ledger --source main --config ${config}, or payments handoff skip ledger 5 --reason TEXT --source main --config ${config}`
       )
       writeFileSync(config, lines)
       const status = yield* run("status", "--config", config, "--format", "table")
       assert.include(
         status.out.replaceAll(/\s+/g, " "),
-        "the hand-off to ledger waits for a decision about change 5: the receiver refuses a change. To go on: payments handoff resume ledger --source main,"
+        `the hand-off to ledger waits for a decision about change 5: the receiver refuses a change. To go on: payments handoff resume ledger --source main --config ${config},`
       )
       const pasted = yield* run("handoff", "resume", consumer, "--source", "main", "--config", config)
       assert.deepStrictEqual([pasted.code, pasted.out], [0, "ledger: goes on after change 4\n"])
@@ -307,7 +307,10 @@ describe("payments handoff list, resume, skip and replay", () => {
       const removed = yield* run("handoff", "list", "--config", config, "--format", "json")
       assert.deepInclude(JSON.parse(removed.out)[0], { consumer, state: "removed", to: null })
       const shown = yield* run("handoff", "list", "--config", config, "--format", "table")
-      assert.include(shown.err.replaceAll(/\s+/g, " "), `payments changes consumers --remove ledger --source main`)
+      assert.include(
+        shown.err.replaceAll(/\s+/g, " "),
+        `payments changes consumers --remove ledger --source main --config ${config}`
+      )
       const none = yield* run("changes", "consumers", "--remove", consumer, "--source", "main", "--config", config)
       assert.strictEqual(none.code, 0, none.err)
     }).pipe(Effect.scoped))

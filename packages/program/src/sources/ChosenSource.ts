@@ -13,6 +13,7 @@ import { settingFlag } from "../settings/Flags.ts"
 import { existingUsualFile, namedFile, usualFile } from "../settings/Location.ts"
 import { isAnySet, variableText } from "../settings/Setting.ts"
 import { allSettings } from "../settings/SettingTable.ts"
+import { shellWord } from "../terminal/ShellWord.ts"
 import { allOf } from "../text/WordLists.ts"
 import type { LoadedSource } from "./LoadSources.ts"
 import type { ShownSetting } from "./ShownValues.ts"
@@ -24,6 +25,13 @@ export const SourceFlag = GlobalFlag.Setting("source")({ flag: settingFlag(allSe
 
 /** `--config`, which every command accepts. */
 export const ConfigFlag = GlobalFlag.Setting("config")({ flag: settingFlag(allSettings.program.config) })
+
+/** Returns the flags that name a source in a command which is printed. */
+export const flagsOfSource = (name: string) =>
+  Effect.map(
+    ConfigFlag,
+    (file) => `--source ${shellWord(name)}${file === undefined ? "" : ` --config ${shellWord(file)}`}`
+  )
 
 /** The source that a command uses; undefined for the environment. */
 type Choice = Effect.Effect<LoadedSource | undefined, ProgramError>

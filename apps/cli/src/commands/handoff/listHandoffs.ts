@@ -7,6 +7,7 @@ import {
   copyOf,
   counted,
   ExitCode,
+  flagsOfSource,
   fromDestination,
   fromFlag,
   haltAdvice,
@@ -108,7 +109,7 @@ const rowsOf = ({ destination, source }: Chosen) =>
     const names = new Set([...configured, ...stored].map(({ consumer }) => consumer))
     const place = source === undefined
       ? `--from ${shellWord(Destination.shown(destination))}`
-      : `--source ${shellWord(source.name)}`
+      : yield* flagsOfSource(source.name)
     return yield* Effect.forEach([...names].toSorted(), (consumer) =>
       rowOf(maintenance, {
         source: source?.name,
