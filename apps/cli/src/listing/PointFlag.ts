@@ -25,8 +25,10 @@ const parser: SettingParser<NamedPoint> = {
   parse: (text) => {
     const seq = /^(0|[1-9]\d*)$/.test(text) ? wholeNumber(0).parse(text) : undefined
     if (seq !== undefined) return seq
-    const ms = endOfDayMs(text) ?? momentMs(text)
-    return ms === undefined ? undefined : { time: new Date(ms).toISOString() }
+    const endMs = endOfDayMs(text)
+    const ms = endMs ?? momentMs(text)
+    if (ms === undefined) return undefined
+    return { time: new Date(ms).toISOString(), ...endMs === undefined ? {} : { day: text.trim() } }
   }
 }
 

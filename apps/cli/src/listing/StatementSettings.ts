@@ -39,7 +39,7 @@ export const classesParser: SettingParser<ReadonlyArray<EntryClass>> = {
 
 /**
  * A comma divides two columns only before `FIELD=`, so names of columns may have commas. The flags override the saved
- * columns.
+ * columns. Saved columns of fields that are not compared are not used.
  */
 export const mapOf = (texts: ReadonlyArray<string>, saved: { readonly [field: string]: string } = {}) =>
   Effect.gen(function*() {

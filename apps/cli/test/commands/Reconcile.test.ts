@@ -201,6 +201,12 @@ layer(Chromium.layer, { excludeTestServices: true })("payments reconcile", (it) 
       const unknown = yield* plain("--config", config, "--statement", "other")
       assert.strictEqual(unknown.code, 2)
       assert.include(unknown.err, "has no [statements.other]. It has bank.")
+      writeFileSync(
+        config,
+        `[statements.bank]\nmap = { amount = "Betrag", settlementdate = "Valuta" }\nunit = "cents"\n`
+      )
+      const misspelt = yield* plain("--config", config, "--statement", "bank")
+      assert.deepStrictEqual([misspelt.code, /settlementdate: there is no such field/.test(misspelt.err)], [2, true])
       writeFileSync(config, `[statements.bank]\nunit = "euros"\nseperator = "comma"\n`)
       const wrong = yield* plain("--config", config, "--statement", "bank")
       assert.strictEqual(wrong.code, 3)

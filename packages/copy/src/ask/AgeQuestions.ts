@@ -89,7 +89,7 @@ const weekdayOf = (day: string): string =>
 
 /**
  * The invoices of each payment day: how many were paid, how many of them are settled, and how many are still to be settled. An
- * invoice is settled if its settlement date is not after the day (UTC) of the rows. The lag is the number of days from the
+ * invoice is settled if its settlement date is not after the day of the rows. The lag is the number of days from the
  * payment to the settlement. That of a weekday is the most frequent one of all its days.
  */
 const settlementCalendar = (): Question => {
@@ -111,7 +111,7 @@ const settlementCalendar = (): Question => {
     dateOf: "settlementDate",
     isOfOpen: false,
     sql: (sum, options) => {
-      const today = Math.floor(options.nowMs / 86_400_000)
+      const today = Date.parse(options.day) / 86_400_000
       const order = options.isLargestFirst === true
         ? [...largestFirst("payment_amount"), ...nullsLast("payment_day")]
         : nullsLast("payment_day")

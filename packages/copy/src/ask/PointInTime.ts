@@ -65,8 +65,11 @@ export class HistoryRemoved extends Data.TaggedError("HistoryRemoved")<{
 
 export type PointError = ChangesRemoved | BeyondLastChange | ChangesBeginLater | MissingRowsRemoved | HistoryRemoved
 
-/** A point that a user names: the number of a change, or a time (ISO 8601 in UTC with milliseconds). */
-export type NamedPoint = number | { readonly time: string }
+/**
+ * A point that a user names: the number of a change, or a time (ISO 8601 in UTC with milliseconds). `day` is the day whose end
+ * it is, if a day was named.
+ */
+export type NamedPoint = number | { readonly time: string; readonly day?: string | undefined }
 
 /** A point whose rows can be reconstructed. */
 export interface ReachedPoint extends Point {

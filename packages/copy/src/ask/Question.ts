@@ -40,6 +40,8 @@ export interface Question {
 export interface QuestionOptions {
   /** The time of the rows, in milliseconds since 1970. */
   readonly nowMs: number
+  /** The day of the rows, `YYYY-MM-DD`: the one that was named, else that of {@link nowMs} in UTC. */
+  readonly day: string
   /** Whether only one month counts, which is the parameter `$1`. */
   readonly hasMonth?: boolean
   /** More conditions in SQL. */

@@ -44,6 +44,8 @@ export interface Group {
 export interface Basis {
   /** The time of the rows, in milliseconds since 1970. */
   readonly nowMs: number
+  /** The day of the rows, if their point was named as the end of a day. */
+  readonly day?: string | undefined
   /** Undefined if the question is not about open records. */
   readonly finalStates: FinalStates | undefined
 }
@@ -212,8 +214,9 @@ export const statementOf = Effect.fnUntraced(function*(
     conditions.push(`(status IS NULL OR status NOT IN (${places.join(", ")}))`)
   }
   const nowMs = basis?.nowMs ?? DateTime.toEpochMillis(yield* DateTime.now)
+  const day = dayOf({ ...basis, nowMs })
   return {
-    sql: sql(dialect.exactSum, { nowMs, hasMonth: month !== undefined, conditions, isLargestFirst }),
+    sql: sql(dialect.exactSum, { nowMs, day, hasMonth: month !== undefined, conditions, isLargestFirst }),
     parameters
   }
 })
@@ -284,7 +287,7 @@ export const basisAt = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Basis | undefined, SinkError | QueryError | PointError, Scope.Scope> {
   const basis = yield* basisOf(destination, question, configured)
   if (basis === undefined) return undefined
-  if (typeof point !== "number") return { ...basis, nowMs: Date.parse(point.time) }
+  if (typeof point !== "number") return { ...basis, nowMs: Date.parse(point.time), day: point.day }
   const opened = yield* snapshot(destination)
   const { lists: [reached] } = yield* reachPoint(opened, point, [question.list])
   // Before the first change, the copy is that of the first export.
@@ -294,6 +297,10 @@ export const basisAt = Effect.fnUntraced(function*(
     : { ...basis, nowMs: Date.parse(time) }
 }, Effect.scoped)
 
+/** A date without a time is of no time zone, so that of a named day counts as it is. */
+const dayOf = ({ day, nowMs }: Pick<Basis, "day" | "nowMs">): string =>
+  day ?? DateTime.formatIso(DateTime.makeUnsafe(nowMs)).slice(0, 10)
+
 /** Says from which field and up to when the dates of an answer count, and which records are open. */
 export const basisNotes = ({ columns, dateOf, list }: Question, basis: Basis | undefined): ReadonlyArray<string> => {
   if (basis === undefined || dateOf === undefined) return []
@@ -301,7 +308,9 @@ export const basisNotes = ({ columns, dateOf, list }: Question, basis: Basis | u
   return [
     columns.includes("counted_from")
       ? `Ages count from ${dateOf} to ${time}.`
-      : `Settled: ${dateOf} is not after ${time.slice(0, 10)}, the day of ${time}. Later ones are still expected.`,
+      : `Settled: ${dateOf} is not after ${dayOf(basis)}${
+        basis.day === undefined ? `, the day of ${time}` : ""
+      }. Later ones are still expected.`,
     ...basis.finalStates === undefined ? [] : [finalStatesText(list, basis.finalStates)]
   ]
 }

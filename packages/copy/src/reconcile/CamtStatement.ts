@@ -42,6 +42,10 @@ interface Part {
   isDebit: boolean | undefined
 }
 
+/** No document of XML 1.0 has one. */
+// oxlint-disable-next-line no-control-regex -- these are control characters
+const controlCharacter = /[\u0000-\u0008\u000b\u000c\u000e-\u001f]/
+
 const limits = {
   depth: 40,
   valueCharacters: 64 * 1024,
@@ -133,6 +137,7 @@ class CamtReader {
   write(text: string): void {
     // The parser keeps a document type until its end, so it is refused at its start.
     if (this.#path.length === 0 && this.#statements === 0) this.#checkProlog(text)
+    if (controlCharacter.test(text)) throw this.#problem("the XML is not well-formed: it has a control character")
     this.#sinceEvent += text.length
     this.#parser.write(text)
     if (this.#sinceEvent > limits.tokenCharacters + text.length) throw this.#problem("a tag or a text is too long")
@@ -153,6 +158,7 @@ class CamtReader {
     }
   }
 
+  #hasRoot = false
   #prolog = ""
   #checkProlog(text: string): void {
     this.#prolog += text.slice(0, limits.prologCharacters)
@@ -168,6 +174,10 @@ class CamtReader {
   #open(local: string, uri: string, currency: string | undefined): void {
     this.#sinceEvent = 0
     if (this.#isValue) throw this.#problem("an element stands within a value")
+    if (this.#path.length === 0 && this.#hasRoot) {
+      throw this.#problem("the XML is not well-formed: it has several roots")
+    }
+    this.#hasRoot = true
     this.#text = ""
     this.#named = currency
     this.#path.push(local)
@@ -231,10 +241,15 @@ class CamtReader {
       if (day !== undefined) this.#through = Math.max(this.#through ?? day, day)
     } else if (part !== undefined && text !== "") {
       const own = path.slice((this.#transaction === undefined ? entryPath : transactionPath).length + 1)
-      if (own === "CdtDbtInd") part.isDebit = text === "DBIT" ? true : text === "CRDT" ? false : undefined
-      else if ((path === statusPath || path.startsWith(`${statusPath}/`))) {
+      if (own === "CdtDbtInd") {
+        if (part.isDebit !== undefined) throw this.#problem("an amount has two signs (CdtDbtInd)")
+        part.isDebit = text === "DBIT" ? true : text === "CRDT" ? false : undefined
+      } else if ((path === statusPath || path.startsWith(`${statusPath}/`))) {
         this.#status += own === "Sts" || own === "Sts/Cd" ? text : `${own} ${text}`
-      } else this.#setValue(part, text)
+      } else {
+        if (own === "Amt" && part.values.has("amount")) throw this.#problem("an entry has two amounts (Amt)")
+        this.#setValue(part, text)
+      }
     }
     if (local !== undefined) this.#path.pop()
     this.#text = ""

@@ -235,8 +235,8 @@ const checkMapped = (
 ) =>
   Effect.gen(function*() {
     for (const [name, { isOptional }] of Object.entries(map)) {
-      if (isOptional === true || name === "fee" || used.some((column) => nameOf(column) === name)) continue
       const isKnown = columns.some((column) => nameOf(column) === name)
+      if ((isOptional === true && isKnown) || name === "fee" || used.some((column) => nameOf(column) === name)) continue
       return yield* refuse(
         isKnown
           ? `--map ${name}: the field is not compared. Name it in --on or --group.`

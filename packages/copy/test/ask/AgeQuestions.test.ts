@@ -68,26 +68,27 @@ interface Asked {
   readonly configured?: ReadonlyArray<string> | undefined
   readonly point?: NamedPoint | undefined
   readonly nowMs?: number
+  readonly named?: string | undefined
 }
 
-/** Asks as the command does. `nowMs` replaces the time of the rows. */
+/** Asks as the command does. `nowMs` replaces the time of the rows, and `named` is their day. */
 const ask = (
   destination: Destination.StoredDestination,
   name: string,
-  { configured, nowMs, point }: Asked = {}
+  { configured, named, nowMs, point }: Asked = {}
 ) =>
   Effect.scoped(Effect.gen(function*() {
     const question = questionNamed(name)
     const basis = point === undefined
       ? yield* Questions.basisOf(destination, question, configured)
       : yield* Questions.basisAt(destination, question, point, configured)
-    const parameters = { basis: basis === undefined || nowMs === undefined ? basis : { ...basis, nowMs } }
+    const parameters = { basis: basis === undefined || nowMs === undefined ? basis : { ...basis, nowMs, day: named } }
     const { columns, rows } = point === undefined
       ? yield* Questions.answer(destination, question, parameters)
       : yield* Questions.answerAt(destination, question, parameters, point)
     assert.deepStrictEqual(columns, question.columns)
     const found = (yield* Stream.runCollect(rows)).flat().map((row) => row.map(plain))
-    return { found, notes: Questions.basisNotes(question, basis) }
+    return { found, notes: Questions.basisNotes(question, parameters.basis) }
   }))
 
 const now = Date.parse("2024-06-15T12:00:00.000Z")
@@ -302,6 +303,15 @@ describe.each(kinds)("ages of open records: %s", (kind) => {
         [null, null, "#2", "#2", "#0", "#192", "#0", "#192", null, null, null, null]
       ])
       assert.include(notes.join(" "), "Settled: settlementDate is not after")
+      // The end of the 9th west of Greenwich is on the 10th in UTC.
+      for (const [named, settled] of [[undefined, "#3"], ["2024-06-09", "#1"]] as const) {
+        const { found: rows, notes: said } = yield* ask(destination, "settlement-calendar", {
+          nowMs: Date.parse("2024-06-10T04:59:59.999Z"),
+          named
+        })
+        assert.deepStrictEqual(rows[1]?.slice(0, 4), ["2024-06-07", "Friday", "#3", settled])
+        assert.include(said.join(" "), `is not after ${named ?? "2024-06-10, the day of 2024-06-10T04:59:59.999Z"}.`)
+      }
     }).pipe(Effect.scoped), 60_000)
 })
 

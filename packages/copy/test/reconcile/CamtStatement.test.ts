@@ -277,6 +277,18 @@ describe("a statement in camt.053", () => {
         /line 5, column \d+: the XML is not well-formed: Invalid character entity/
       ],
       ["an open element", statement(entries).replace("</Stmt>", ""), /not well-formed: Unexpected close tag/],
+      ["a second root", `${statement(entries)}<Document>`, /not well-formed: it has several roots/],
+      ["a control character", statement(entries).replace("<Stmt>", "\u0001<Stmt>"), /it has a control character/],
+      [
+        "two amounts of an entry",
+        statement(entries).replace("<CdtDbtInd>CRDT</CdtDbtInd><Sts>", `<Amt Ccy="EUR">1.00</Amt>$&`),
+        /line 5, column \d+: an entry has two amounts \(Amt\)/
+      ],
+      [
+        "two signs of an entry",
+        statement(entries).replace("<CdtDbtInd>CRDT</CdtDbtInd><Sts>", "<CdtDbtInd>DBIT</CdtDbtInd>$&"),
+        /line 5, column \d+: an amount has two signs \(CdtDbtInd\)/
+      ],
       ["a file that was cut", statement(entries).slice(0, -20), /not well-formed: Unclosed root tag/],
       [
         "another message",

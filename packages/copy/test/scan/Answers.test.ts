@@ -235,7 +235,7 @@ describe.each(["sqlite", "postgres"] as const)("answers from %s", (kind) => {
         const all = Questions.questions.map(({ chart, columns, name, sql }) =>
           `SELECT '${name}' AS name, count(*) AS n FROM (
           SELECT ${[...columns, ...chart.x, chart.y].join(" || ")} FROM (${
-            sql(sum, { nowMs: 0, hasMonth: true })
+            sql(sum, { nowMs: 0, day: "1970-01-01", hasMonth: true })
           }) AS answer
         ) AS read`
         )
