@@ -302,7 +302,12 @@ const play = (destination: DestinationCase, number: number, figures: Figures) =>
         if (dice.chance(0.2)) yield* joinPasses
         const reached = Deferred.makeUnsafe<void>()
         interruption = dice.chance(0.5) ? { commits: commits + 1 + dice.below(6), reached } : undefined
-        const full = yield* Effect.forkChild(scanner.full)
+        const full = yield* Effect.forkChild(
+          // If rows were removed at its end, a scan has no certificate, and the next run reads the list again.
+          Effect.retry(scanner.full, {
+            while: (error) => error._tag === "SinkError" && error.reason._tag === "RowsRemoved"
+          })
+        )
         yield* Effect.raceFirst(Deferred.await(reached), Effect.exit(Fiber.join(full)))
         if (!Deferred.isDoneUnsafe(reached)) {
           yield* Fiber.join(full)
