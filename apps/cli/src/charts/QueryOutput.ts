@@ -147,7 +147,7 @@ const envelopeOf = ({ envelope, format }: QueryTarget, columns: QueryResult["col
 
 const isDrawn = ({ chart, html, svg }: QueryTarget): boolean => chart || html !== undefined || svg !== undefined
 
-/** A result over the rows as they are, or as they were at a point. */
+/** The result of a query of the current rows, or of those of an earlier point. */
 type Result = QueryResult & Partial<ResultAt>
 
 /** A question with everything that its answer depends on. */

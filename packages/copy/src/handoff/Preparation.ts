@@ -100,7 +100,7 @@ export const prepare = Effect.fnUntraced(function*(
   )
   // If other lists or kinds were sent before, the query reads all their boundaries up to the first one of these.
   const isRepeated = (found.at(-1)?.seq ?? 0) >= repeatsFrom
-  // An earlier stored batch begins with a change that is set aside now, so it cannot be sent as it was.
+  // A stored batch that begins before this has changes that are set aside now. It is not sent again.
   const from = (sent[0]?.seq ?? after + 1) - 1
   const stored = isRepeated
     ? yield* maintenance.handoffBatches(consumer, { generation, after: from, selection, count })

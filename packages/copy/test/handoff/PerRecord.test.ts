@@ -186,13 +186,19 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       assert.deepStrictEqual(yield* maintenance.handoffSkips(consumer), [])
     }).pipe(Effect.scoped))
 
+  /** Change 3 is set aside, and is sent again to a receiver that answers it with an error. */
+  const failingAside = Effect.gen(function*() {
+    const given = yield* opened
+    yield* sending(given.maintenance, given.post, { order })
+    given.refused.clear()
+    given.failing.add(3)
+    yield* resumeHandoff(given.maintenance, consumer)
+    return given
+  })
+
   it.live("leaves a change that was set aside to a decision if it is not accepted for too long", () =>
     Effect.gen(function*() {
-      const { failing, maintenance, post, received, refused } = yield* opened
-      yield* sending(maintenance, post, { order })
-      refused.clear()
-      failing.add(3)
-      yield* resumeHandoff(maintenance, consumer)
+      const { failing, maintenance, post, received } = yield* failingAside
       const policy = { ...hasty, giveUpAfter: Duration.seconds(2) }
       assert.deepInclude(yield* sending(maintenance, post, { order, policy }), { state: "running" })
       const [given] = yield* maintenance.handoffAsides(consumer)
@@ -206,11 +212,7 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
 
   it.live("sends a change that was set aside again at once if somebody resumes it, also after a restart", () =>
     Effect.gen(function*() {
-      const { failing, maintenance, post, received, refused } = yield* opened
-      yield* sending(maintenance, post, { order })
-      refused.clear()
-      failing.add(3)
-      yield* resumeHandoff(maintenance, consumer)
+      const { failing, maintenance, post, received } = yield* failingAside
       // With retry-after 0 and such a policy, the next attempt is in half an hour on average.
       const policy = { ...hasty, firstWait: Duration.hours(1), longestWait: Duration.hours(1) }
       const following = sending(maintenance, post, { order, policy, isFollowing: true })
@@ -229,6 +231,23 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       yield* Effect.repeat(Effect.delay(asides, "20 millis"), { until: (left) => left.length === 0 })
       assert.deepStrictEqual(numbersOf(received).slice(12), [3, 8, 13])
       yield* Fiber.interrupt(second)
+    }).pipe(Effect.scoped))
+
+  it.live("begins again with the attempts of a change that was set aside, also if somebody resumes it during one", () =>
+    Effect.gen(function*() {
+      const { failing, maintenance, post } = yield* failingAside
+      const attempts: Array<number | undefined> = []
+      const resumedDuringSecond: typeof post = (headers, body) =>
+        Effect.gen(function*() {
+          const [aside] = yield* Effect.orDie(maintenance.handoffAsides(consumer))
+          attempts.push(aside?.attempts)
+          if (attempts.length === 2) yield* Effect.orDie(resumeHandoff(maintenance, consumer))
+          if (attempts.length === 3) failing.clear()
+          return yield* post(headers, body)
+        })
+      yield* sending(maintenance, resumedDuringSecond, { order })
+      assert.deepStrictEqual(attempts.slice(0, 3), [0, 1, 0])
+      assert.deepStrictEqual(yield* maintenance.handoffAsides(consumer), [])
     }).pipe(Effect.scoped))
 
   it.live("forgets what it has set aside of a list that is not sent any more", () =>
