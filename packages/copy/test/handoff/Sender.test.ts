@@ -517,6 +517,27 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
       assert.deepStrictEqual(received.flatMap(({ numbers }) => numbers), [1, 2, 3, 4, 5])
     }).pipe(Effect.scoped))
 
+  it.live("passes over no change in a replay, also if somebody moves the consumer back meanwhile", () =>
+    Effect.gen(function*() {
+      const { maintenance } = yield* withChanges(destination, 5)
+      yield* maintenance.takeOverHandoff(consumer)
+      yield* moveConsumer(maintenance, { name: consumer, position: 4, when: "any" })
+      const late: Maintenance = {
+        ...maintenance,
+        changeHandoff: (change) =>
+          Effect.andThen(
+            Effect.orDie(moveConsumer(maintenance, { name: consumer, position: 1, when: "any" })),
+            maintenance.changeHandoff(change)
+          )
+      }
+      const { message } = yield* Effect.flip(replayHandoff(late, { consumer, from: 4 }))
+      assert.strictEqual(
+        message,
+        "ledger was sent the changes up to 1 only, so a replay begins with change 2 at the latest."
+      )
+      assert.deepInclude((yield* maintenance.consumerStates)[0], { position: 1 })
+    }).pipe(Effect.scoped))
+
   it.live("waits before the next attempt of a batch that many changes precede which are not sent", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
