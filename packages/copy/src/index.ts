@@ -8,6 +8,7 @@ export {
   changesAfter,
   ChangesLost,
   ChangesRemoved,
+  ChangesUnsent,
   describeGeneration,
   isConsumerName,
   moveConsumer,

@@ -43,7 +43,7 @@ import {
   generationFlag,
   generationName,
   positionProblems,
-  requireSent
+  requireNoHandoff
 } from "./consumers.ts"
 
 /** The lists to print; all by default. */
@@ -109,7 +109,7 @@ export const changesCommand = Command.make(
     const lists = resource.length === 0 ? Lists.all : resource
     const maintenance = ack ? yield* Destination.maintenance(destination) : undefined
     const reader = maintenance ?? (yield* Destination.reader(destination))
-    if (maintenance !== undefined && consumer !== undefined) yield* requireSent(maintenance, consumer)
+    if (maintenance !== undefined && consumer !== undefined) yield* requireNoHandoff(maintenance, consumer)
     yield* logUnfilled(reader, lists)
     const timeOfFirst = since === undefined ? undefined : new Date(since).toISOString()
     const start = consumer === undefined

@@ -3,6 +3,7 @@ import {
   type BeyondLastChange,
   type ChangesLost,
   type ChangesRemoved,
+  ChangesUnsent,
   type ConsumerState,
   Destination,
   isConsumerName,
@@ -79,6 +80,8 @@ export const positionProblems = (consumer: string | undefined) => ({
       }`
     }),
   BeyondLastChange: ({ message }: BeyondLastChange) => usage(message),
+  ChangesUnsent: ({ message }: ChangesUnsent) =>
+    usage(`${message} To pass over a refused change, use payments handoff skip.`),
   ChangesRemoved: ({ message, through }: ChangesRemoved) =>
     new CommandExit({
       exitCode: ExitCode.incomplete,
@@ -110,7 +113,6 @@ export const ackCommand = Command.make(
     if (given.format === "json") yield* requireOutput
     const maintenance = yield* Destination.maintenance(destination)
     const when = given.back ? "any" : "forward"
-    yield* requireSent(maintenance, name, seq)
     const position = yield* moveConsumer(maintenance, { name, position: seq, generation, when })
     if (position > seq) {
       yield* logLine(`payments: ${name} stays after change ${position}. To move it back, use --back.`)
@@ -134,19 +136,13 @@ export const ackCommand = Command.make(
   ])
 )
 
-/**
- * Fails if a hand-off would pass over changes that were not sent, when its consumer acknowledges one, or any. If the worker
- * cannot go on from its position, because the destination was restored or changes were removed, the consumer has to say it.
- */
-export const requireSent = Effect.fnUntraced(function*(maintenance: Maintenance, name: string, seq?: number) {
+/** Fails before anything is printed, if a hand-off moves the consumer. */
+export const requireNoHandoff = Effect.fnUntraced(function*(maintenance: Maintenance, name: string) {
   if (!(yield* maintenance.handoffs).some(({ consumer }) => consumer === name)) return
   const stored = (yield* maintenance.consumerStates).find((state) => state.name === name)
-  const { last, pruned } = yield* maintenance.changeRange
+  const { pruned } = yield* maintenance.changeRange
   if (stored?.lag === undefined || stored.position < pruned) return
-  if (seq !== undefined && (seq <= stored.position || seq > last)) return
-  return yield* usage(
-    `The worker stores the position of the hand-off to ${name}, and has sent the changes up to ${stored.position}. To pass over a refused change, use payments handoff skip.`
-  )
+  return yield* new ChangesUnsent({ consumer: name, sent: stored.position })
 })
 
 const argument = <A>(name: string, text: string, { expected, parse }: SettingParser<A>) => {

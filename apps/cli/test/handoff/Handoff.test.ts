@@ -206,8 +206,15 @@ describe("payments handoff list, resume, skip and replay", () => {
             ["handoff", "replay", consumer, "6"],
             "ledger was sent the changes up to 4 only, so a replay begins with change 5"
           ],
-          [["changes", "ack", consumer, "7"], "the hand-off to ledger, and has sent the changes up to 4. To pass over"],
-          [["changes", "--consumer", consumer, "--ack"], "the hand-off to ledger, and has sent the changes up to 4."]
+          [["changes", "ack", consumer, "11"], "there is no change 11 yet: the last one is 10."],
+          [
+            ["changes", "ack", consumer, "7"],
+            "the worker moves the consumer ledger, and has sent the changes up to 4. To pass"
+          ],
+          [
+            ["changes", "--consumer", consumer, "--ack"],
+            "the worker moves the consumer ledger, and has sent the changes up to 4."
+          ]
         ] as const
       ) {
         const passing = yield* run(...args, "--config", config)

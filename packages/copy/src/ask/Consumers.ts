@@ -91,6 +91,17 @@ export class ChangesLost extends Data.TaggedError("ChangesLost")<{
   }
 }
 
+/** The hand-off of the consumer can go on after its position. If the consumer moved, changes would never be sent. */
+export class ChangesUnsent extends Data.TaggedError("ChangesUnsent")<{
+  readonly consumer: string
+  /** The last change that was sent. */
+  readonly sent: number
+}> {
+  override get message() {
+    return `the worker moves the consumer ${this.consumer}, and has sent the changes up to ${this.sent}.`
+  }
+}
+
 /** Changes in the order of their numbers. */
 export interface ChangeBatch {
   /** The generation of the number {@link through}. */
@@ -175,6 +186,8 @@ export const moveConsumer = Effect.fnUntraced(function*(
       )
       return yield* new ChangesLost({ position: move.position, last: range.last, begun })
     }
+    case "unsent":
+      return yield* new ChangesUnsent({ consumer: move.name, sent: stored?.position ?? 0 })
     case "removed":
     case "beyondLast":
       return yield* problemError(verdict._tag, given, range, lineage)
@@ -182,7 +195,7 @@ export const moveConsumer = Effect.fnUntraced(function*(
 })
 
 /** Why a consumer cannot move. */
-export type MoveError = SinkError | ChangesRemoved | BeyondLastChange | OtherGeneration | ChangesLost
+export type MoveError = SinkError | ChangesRemoved | BeyondLastChange | OtherGeneration | ChangesLost | ChangesUnsent
 
 /** Fails unless the changes after the position can be read, and are the ones that followed it in its generation. */
 export const requirePosition = Effect.fnUntraced(function*(

@@ -90,6 +90,7 @@ export const copyToTable = (
   options: TableCopyOptions
 ): Effect.Effect<TableCopied, TableCopyError | SinkError> =>
   Effect.scoped(copy(options)).pipe(
+    Effect.catchTag("ChangesUnsent", ({ message }) => refuse(`consumer: ${message} Choose another name.`)),
     Effect.catchTag(
       ["OtherGeneration", "ChangesLost", "ChangesRemoved", "BeyondLastChange"],
       ({ message }: OtherGeneration | ChangesLost | ChangesRemoved | BeyondLastChange) =>

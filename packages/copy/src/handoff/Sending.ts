@@ -1,7 +1,6 @@
 /** What a sender is, how it sends a batch once, and how it changes what is stored. */
 import { type Lists, Monotonic } from "@payments/core"
 import { type Array as Arr, Data, DateTime, Effect, Random } from "effect"
-import { moveConsumer } from "../ask/Consumers.ts"
 import type { ChangeRange } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { Handoff, HandoffBatch, HandoffChange } from "../store/HandoffStore.ts"
@@ -106,19 +105,16 @@ export const changeAndMove = Effect.fnUntraced(function*(
 })
 
 /** Begins a new generation if the receiver has accepted a change that the destination has lost. */
-export const beginAfterLoss = (
+export const beginAfterLoss = Effect.fnUntraced(function*(
   { consumer, maintenance }: Sender,
   accepted: SeenPosition
-): Effect.Effect<void, SinkError> =>
-  moveConsumer(maintenance, { ...accepted, name: consumer, when: "forward" }).pipe(
-    Effect.catchTags({
-      BeyondLastChange: () => Effect.void,
-      ChangesLost: () => Effect.void,
-      ChangesRemoved: () => Effect.void,
-      OtherGeneration: () => Effect.void
-    }),
-    Effect.asVoid
-  )
+): Effect.fn.Return<void, SinkError> {
+  const { generation, last } = yield* maintenance.changeRange
+  const stored = (yield* maintenance.consumerStates).find(({ name }) => name === consumer)
+  if (accepted.position <= last || accepted.generation !== generation || stored?.generation !== generation) return
+  const now = DateTime.formatIso(yield* DateTime.now)
+  yield* maintenance.beginGeneration({ reason: "consumer", after: stored.position, instead: generation, now })
+})
 
 /** Sends a batch once. */
 export const attempt = Effect.fnUntraced(function*(

@@ -89,6 +89,8 @@ export interface PositionMove {
   readonly generation?: string | undefined
   /** `create`: only for a new consumer. `forward`: for a new one, or if its position is lower. `any`: always. */
   readonly when: "create" | "forward" | "any"
+  /** Whether a hand-off sends the changes. Then only its sender moves the position forward. By default not. */
+  readonly isHandedOff?: boolean | undefined
 }
 
 export interface StoredPosition {
@@ -98,10 +100,11 @@ export interface StoredPosition {
 
 /**
  * `stay`: the position already is what the move asks for, or further. `begin`: the consumer has acknowledged a change
- * that the destination has lost, so a new generation has to begin after the number.
+ * that the destination has lost, so a new generation has to begin after the number. `unsent`: the hand-off of the consumer
+ * can go on after its position, and has not sent the changes up to the new one.
  */
 export type MoveVerdict =
-  | { readonly _tag: "move" | "stay" | PositionProblem }
+  | { readonly _tag: "move" | "stay" | "unsent" | PositionProblem }
   | { readonly _tag: "begin"; readonly after: number }
 
 /**
@@ -109,7 +112,7 @@ export type MoveVerdict =
  * changes, so the position counts only after the consumer has named its generation.
  */
 export const judgeMove = (
-  { generation, position, when }: PositionMove,
+  { generation, isHandedOff = false, position, when }: PositionMove,
   stored: StoredPosition | undefined,
   range: ChangeRange,
   lineage: Lineage
@@ -121,7 +124,13 @@ export const judgeMove = (
     if (when === "create" || (when === "forward" && isBehind)) return { _tag: "stay" }
     const isCurrent = generation === undefined || generation === range.generation
     // The consumer has read the change, so the destination had it. Its stored position is from before the loss.
-    if (when === "forward" && isCurrent && position > range.last) return { _tag: "begin", after: stored.position }
+    const isBeyond = when === "forward" && isCurrent && position > range.last
+    // Of a hand-off, the sender knows what its receiver has accepted, and begins the generation itself.
+    if (isBeyond && !isHandedOff) return { _tag: "begin", after: stored.position }
   }
-  return { _tag: problemAt({ generation, seq: position }, range, lineage) ?? "move" }
+  const problem = problemAt({ generation, seq: position }, range, lineage)
+  if (problem !== undefined) return { _tag: problem }
+  // If the next changes were removed, the hand-off has stopped, and goes on after them.
+  const canSend = stored !== undefined && !isStale && stored.position >= range.pruned
+  return { _tag: isHandedOff && canSend && position > stored.position ? "unsent" : "move" }
 }

@@ -1,12 +1,12 @@
 /** The stored positions of consumers. */
 import { Effect } from "effect"
-import { judgeMove } from "../port/Generations.ts"
+import { judgeMove, type PositionMove } from "../port/Generations.ts"
 import type { SinkError } from "../port/Sink.ts"
 import type { ConsumerMove, ConsumerMoved } from "../store/ConsumerMove.ts"
-import { generationVersion } from "../store/Migrations.ts"
+import { generationVersion, handoffVersion } from "../store/Migrations.ts"
 import { toPosition } from "../store/StoredRows.ts"
-import { lineageIn, ownGeneration, rangeIn, requireVersion } from "./SqlGenerations.ts"
-import { either, schema, type Sql, sql, time } from "./SqlStatement.ts"
+import { hasVersion, lineageIn, ownGeneration, rangeIn, requireVersion } from "./SqlGenerations.ts"
+import { either, schema, type Sql, sql, type SqlDatabase, time } from "./SqlStatement.ts"
 
 /** PostgreSQL's conditions for a consumer that exists: its position may have changed since it was judged. */
 const mayMove = {
@@ -15,10 +15,26 @@ const mayMove = {
   any: "true"
 } as const
 
+/** Moves a consumer, in a transaction of its own, but not past changes that its hand-off has not sent. */
+export const moveConsumer = (database: SqlDatabase) => (move: ConsumerMove): Effect.Effect<ConsumerMoved, SinkError> =>
+  database.transaction(
+    "shared",
+    Effect.fnUntraced(function*(db) {
+      yield* requireVersion(db, generationVersion)
+      // A sender that moves it meanwhile waits until the commit.
+      if (db.dialect === "postgres") {
+        yield* db.all(sql`SELECT name FROM ${schema}.consumers WHERE name = ${move.name} FOR NO KEY UPDATE`)
+      }
+      const isHandedOff = (yield* hasVersion(db, handoffVersion)) &&
+        (yield* db.all(sql`SELECT consumer FROM ${schema}.handoffs WHERE consumer = ${move.name}`)).length > 0
+      return yield* moveConsumerIn(db, { ...move, isHandedOff })
+    })
+  )
+
 /** Moves a consumer, in a transaction, if `judgeMove` says so. */
 export const moveConsumerIn = Effect.fnUntraced(function*(
   db: Sql,
-  { generation, name, now, position, when }: ConsumerMove
+  { generation, isHandedOff, name, now, position, when }: ConsumerMove & Pick<PositionMove, "isHandedOff">
 ): Effect.fn.Return<ConsumerMoved, SinkError> {
   yield* requireVersion(db, generationVersion)
   const stored = db.read(
@@ -27,7 +43,7 @@ export const moveConsumerIn = Effect.fnUntraced(function*(
   )
   // A generation that begins meanwhile makes the position outdated, which its generation shows.
   const [range, lineage] = [yield* rangeIn(db), yield* lineageIn(db)]
-  const verdict = judgeMove({ generation, position, when }, yield* stored, range, lineage)
+  const verdict = judgeMove({ generation, isHandedOff, position, when }, yield* stored, range, lineage)
   if (verdict._tag === "move") {
     yield* db.run(
       sql`INSERT INTO ${schema}.consumers AS c (name, generation, position, created_at, moved_at)

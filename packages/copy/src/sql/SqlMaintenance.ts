@@ -16,7 +16,7 @@ import {
   toPiece
 } from "../store/StoredRows.ts"
 import { forgetScans, incrementRevision } from "./SqlCommit.ts"
-import { moveConsumerIn } from "./SqlConsumers.ts"
+import { moveConsumer } from "./SqlConsumers.ts"
 import { greatest, readTime, tableIn } from "./SqlDialect.ts"
 import { changeFactsIn } from "./SqlFacts.ts"
 import { beginIn, hasVersion, lastChange, requireVersion } from "./SqlGenerations.ts"
@@ -90,9 +90,6 @@ export const maintain = (
       (db) => Effect.andThen(requireVersion(db, factsVersion), changeFactsIn(db, list, service, change))
     )
 })
-
-const moveConsumer = (database: SqlDatabase): Maintenance["moveConsumer"] => (move) =>
-  database.transaction("shared", (db) => moveConsumerIn(db, move))
 
 const beginGeneration = (database: SqlDatabase): Maintenance["beginGeneration"] => (begin) =>
   Effect.flatMap(database.origin, (origin) =>

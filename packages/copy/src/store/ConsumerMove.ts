@@ -1,7 +1,7 @@
 /** A move of a consumer's stored position, and what became of it. */
 import type { ChangeRange, Lineage, MoveVerdict, PositionMove, StoredPosition } from "../port/Generations.ts"
 
-export interface ConsumerMove extends PositionMove {
+export interface ConsumerMove extends Omit<PositionMove, "isHandedOff"> {
   readonly name: string
   readonly now: string
 }

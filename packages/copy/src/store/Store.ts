@@ -445,7 +445,7 @@ export type ChooseRows<A extends { readonly rows: ReadonlyArray<OldRow> }> = (
  * functions that move consumers or remove changes or rows exclude each other.
  */
 export interface Maintenance extends Reader, RedactionStore, FactWriter, HandoffStore {
-  /** Moves a consumer, if `judgeMove` says so. */
+  /** Moves a consumer, if `judgeMove` says so, but not past changes that its hand-off has not sent. */
   readonly moveConsumer: (move: ConsumerMove) => Effect.Effect<ConsumerMoved, SinkError>
   /** Begins a generation, to which the changes after its first number belong. Returns all generations. */
   readonly beginGeneration: (begin: NewGeneration) => Effect.Effect<Lineage, SinkError>

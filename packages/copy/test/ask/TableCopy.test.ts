@@ -8,6 +8,7 @@ import { Effect, Layer } from "effect"
 import { copyFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
+import { moveConsumer } from "../../src/ask/Consumers.ts"
 import { copyToTable, copyToTablePromise, TableCopyError } from "../../src/postgres.ts"
 import { scanAll } from "../../src/scan/Scan.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
@@ -154,6 +155,18 @@ describe("a table that follows a destination", () => {
       assert.deepInclude(yield* startAgain, { seq: 15, rows: 6, changes: 0 })
       yield* assertEqual("invoices", "payin_sources")
       assert.deepInclude(yield* copy, { seq: 15, rows: 0, changes: 0 })
+    }).pipe(Effect.scoped))
+
+  it.live("refuses the consumer of a hand-off, whose changes it would pass over", () =>
+    Effect.gen(function*() {
+      const { copy, exporting, opened } = yield* following
+      for (const amount of [1, 2]) yield* exporting(invoices(5, amount))
+      const store = yield* opened
+      yield* moveConsumer(store, { name: "warehouse", position: 0, when: "create" })
+      yield* store.takeOverHandoff("warehouse")
+      const refused = yield* Effect.flip(copy)
+      assert.include(refused.message, "the worker moves the consumer warehouse, and has sent the changes up to 0.")
+      assert.deepInclude((yield* store.consumerStates)[0], { position: 0 })
     }).pipe(Effect.scoped))
 
   it.live("refuses to skip changes that were removed, and says so before any list is exported", () =>

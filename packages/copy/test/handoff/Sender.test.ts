@@ -520,8 +520,8 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
   it.live("passes over no change in a replay, also if somebody moves the consumer back meanwhile", () =>
     Effect.gen(function*() {
       const { maintenance } = yield* withChanges(destination, 5)
-      yield* maintenance.takeOverHandoff(consumer)
       yield* moveConsumer(maintenance, { name: consumer, position: 4, when: "any" })
+      yield* maintenance.takeOverHandoff(consumer)
       const late: Maintenance = {
         ...maintenance,
         changeHandoff: (change) =>

@@ -60,6 +60,7 @@ describe("a number of a change", () => {
 
   const range = { generation: "c", pruned: 10, last: 170 }
   const stored = (name: string, position: number) => ({ generation: name, position })
+  const handedOff = { isHandedOff: true, when: "forward" } as const
   it.each(
     [
       ["a new consumer", undefined, { position: 20, when: "create" }, "move"],
@@ -92,7 +93,16 @@ describe("a number of a change", () => {
         stored("c", 160),
         { position: 155, generation: "b", when: "forward" },
         "otherGeneration"
-      ]
+      ],
+      ["a change that its hand-off has not sent", stored("c", 30), { ...handedOff, position: 31 }, "unsent"],
+      ["a change that its hand-off has sent", stored("c", 30), { ...handedOff, position: 30 }, "move"],
+      ["a change after removed ones of its hand-off", stored("c", 9), { ...handedOff, position: 31 }, "move"],
+      ["a change beyond the last one of its hand-off", stored("c", 30), { ...handedOff, position: 171 }, "beyondLast"],
+      ["a change, after the destination of its hand-off was restored", stored("b", 140), {
+        ...handedOff,
+        position: 150,
+        generation: "c"
+      }, "move"]
     ] as const
   )("that a consumer acknowledges, %s", (_, before, move, expected) => {
     const verdict = judgeMove({ generation: undefined, ...move }, before, range, known)

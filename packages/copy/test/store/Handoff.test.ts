@@ -7,6 +7,7 @@ import { query as ask, urlOf } from "@payments/testkit/postgres/PostgresTest"
 import { Duration, Effect, type Layer, type Scope } from "effect"
 import { basename, join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
+import { moveConsumer } from "../../src/ask/Consumers.ts"
 import { prune } from "../../src/ask/Retention.ts"
 import type { Sink, SinkError } from "../../src/port/Sink.ts"
 import * as PostgresSink from "../../src/postgres/PostgresSink.ts"
@@ -157,6 +158,25 @@ describe.each(destinations)("the hand-offs of $name", ({ layer, open, run, setVe
       ])
       // The boundary stays for a replay.
       assert.deepStrictEqual(yield* boundary(store, batch), batch)
+    }).pipe(Effect.scoped))
+
+  it.live("move the consumer forward themselves, so nobody else passes over changes or begins a generation", () =>
+    Effect.gen(function*() {
+      const { store } = yield* opened
+      const acknowledge = (position: number) =>
+        Effect.match(moveConsumer(store, { name: consumer, position, when: "forward" }), {
+          onFailure: ({ _tag }) => _tag,
+          onSuccess: (moved) => moved
+        })
+      const { last } = yield* store.changeRange
+      assert.strictEqual(yield* acknowledge(1), 1, "nothing is handed off yet")
+      yield* store.takeOverHandoff(consumer)
+      assert.deepStrictEqual(
+        [yield* acknowledge(1), yield* acknowledge(2), yield* acknowledge(last + 1)],
+        [1, "ChangesUnsent", "BeyondLastChange"]
+      )
+      assert.deepInclude((yield* store.consumerStates)[0], { position: 1 })
+      assert.lengthOf(yield* store.lineage, 1)
     }).pipe(Effect.scoped))
 
   it.live("store the boundaries of several batches, and nothing if somebody has moved the consumer back", () =>
