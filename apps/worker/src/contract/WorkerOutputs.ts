@@ -71,6 +71,8 @@ const handoff = Schema.Struct({
   lagChanges: nullable(integer),
   lagSeconds: nullable(Schema.Finite),
   setAside: nullable(integer),
+  undecided: nullable(integer),
+  resentAt: nullable(text),
   attempts: integer,
   nextAttemptAt: nullable(text),
   answer: nullable(text),

@@ -93,8 +93,8 @@ const makeRead = ({ source, status, wakes }: WatchOptions, maintenance: Maintena
       const at = position === undefined ? undefined : yield* oldestAt(position)
       const now = DateTime.toEpochMillis(yield* DateTime.now)
       const lagSeconds = at === undefined ? 0 : Math.max(0, (now - Date.parse(at)) / 1000)
-      const setAside = asides.get(consumer)?.length ?? null
-      found.set(consumer, (before) => stateAfter(before, { handoff, position, lagSeconds, setAside }))
+      const own = asides.get(consumer)
+      found.set(consumer, (before) => stateAfter(before, { handoff, position, lagSeconds, asides: own }))
     }
     const changes: Array<readonly [before: HandoffState, after: HandoffState]> = []
     yield* status.update(source.name, (state) => ({
@@ -113,13 +113,14 @@ const makeRead = ({ source, status, wakes }: WatchOptions, maintenance: Maintena
 }
 
 /** The state of a hand-off after its destination was read. */
-export const stateAfter = (
+const stateAfter = (
   before: HandoffState,
-  { handoff, lagSeconds, position, setAside }: {
+  { asides, handoff, lagSeconds, position }: {
     readonly handoff: Handoff | undefined
     readonly position: ConsumerState | undefined
     readonly lagSeconds: number
-    readonly setAside: number | null
+    /** The changes that are set aside. Undefined in a strict order. */
+    readonly asides: ReadonlyArray<HandoffAside> | undefined
   }
 ): HandoffState => ({
   ...before,
@@ -129,10 +130,19 @@ export const stateAfter = (
   position: position?.position ?? null,
   lagChanges: position?.lag ?? null,
   lagSeconds: position === undefined ? null : lagSeconds,
-  setAside,
+  setAside: asides?.length ?? null,
+  undecided: asides === undefined ? null : undecidedOf(asides),
+  resentAt: asides?.find(({ nextAttemptAt }) => nextAttemptAt !== undefined)?.nextAttemptAt ?? null,
   attempts: handoff?.batch === undefined ? 0 : handoff.attempts,
   nextAttemptAt: handoff?.nextAttemptAt ?? null
 })
+
+/** How many changes wait for a decision, with the later ones of the same records. */
+const undecidedOf = (asides: ReadonlyArray<HandoffAside>): number => {
+  const recordOf = ({ id, list }: HandoffAside) => `${list} ${id}`
+  const refused = new Set(asides.filter(({ isRefused }) => isRefused).map(recordOf))
+  return asides.filter((aside) => refused.has(recordOf(aside))).length
+}
 
 /** Returns the time of the first change after a position. Reads it once for each position. */
 const makeOldestAt = ({ lists }: Source, maintenance: Maintenance) => {
@@ -151,12 +161,20 @@ const makeOldestAt = ({ lists }: Source, maintenance: Maintenance) => {
 }
 
 const logTransition = (source: Source, before: HandoffState, after: HandoffState): Effect.Effect<void> => {
-  const { answer, consumer, reason, seq, setAside, state } = after
-  if ((setAside ?? 0) > 0 && (before.setAside ?? 0) === 0) {
+  const { answer, consumer, reason, resentAt, seq, setAside, state, undecided } = after
+  if ((undecided ?? 0) > 0 && (before.undecided ?? 0) === 0) {
     return Effect.annotateLogs(Effect.logError("hand-off sets changes aside, which wait for a decision"), {
       consumer,
       setAside,
+      undecided,
       next: `payments handoff list ${placeOf(source)}`
+    })
+  }
+  if ((setAside ?? 0) > 0 && undecided === 0 && (before.setAside ?? 0) === 0) {
+    return Effect.annotateLogs(Effect.logWarning("hand-off sends changes again that are set aside"), {
+      consumer,
+      setAside,
+      resentAt
     })
   }
   if (before.state === state && before.seq === seq && before.reason === reason) return Effect.void

@@ -80,7 +80,7 @@ export const sourceFindings = (source: SourceSnapshot, at: string): ReadonlyArra
   return found
 }
 
-export const handoffVerdict = ({ attempts, problem, setAside, state }: HandoffState): Verdict => {
+export const handoffVerdict = ({ attempts, problem, setAside, state, undecided }: HandoffState): Verdict => {
   switch (state) {
     case "stopped":
       return { tone: "bad", word: "Stopped" }
@@ -91,13 +91,15 @@ export const handoffVerdict = ({ attempts, problem, setAside, state }: HandoffSt
     case "inactive":
       return problem === null ? { tone: "idle", word: "Not started" } : { tone: "warn", word: "Waiting" }
     case "running":
-      if ((setAside ?? 0) > 0) return { tone: "bad", word: "Needs a decision" }
-      return problem === null && attempts < 2 ? { tone: "good", word: "Sending" } : { tone: "warn", word: "Waiting" }
+      if ((undecided ?? 0) > 0) return { tone: "bad", word: "Needs a decision" }
+      return problem === null && attempts < 2 && (setAside ?? 0) === 0
+        ? { tone: "good", word: "Sending" }
+        : { tone: "warn", word: "Waiting" }
   }
 }
 
 const handoffFindings = (handoff: HandoffState, source: SourceSnapshot, at: string): ReadonlyArray<Finding> => {
-  const { answer, attempts, consumer, nextAttemptAt, problem, setAside, state } = handoff
+  const { answer, attempts, consumer, nextAttemptAt, problem, resentAt, setAside, state, undecided } = handoff
   const name = html`The hand-off to <bdi>${consumer}</bdi>`
   const place = placeOf(source)
   const last = answer === null ? "" : ` The last answer was ${answer}.`
@@ -116,16 +118,28 @@ const handoffFindings = (handoff: HandoffState, source: SourceSnapshot, at: stri
         html`The settings no longer name the consumer <bdi>${consumer}</bdi>, and changes are kept for it. To remove it: <code>${command}</code>`
     }]
   }
-  if (setAside !== null && setAside > 0) {
+  const aside = setAside === null || setAside === 0
+    ? undefined
+    : html`${name} has set ${counted(setAside, "change")} aside`
+  if (aside !== undefined && undecided !== null && undecided > 0) {
+    const verb = undecided === 1 ? "waits" : "wait"
     return [{
       tone: "bad",
-      sentence: html`${name} has set ${
-        counted(setAside, "change")
-      } aside, until a person decides: <code>payments handoff list ${place}</code>`
+      sentence: html`${aside}. ${
+        grouped(undecided)
+      } of them ${verb} for a decision: <code>payments handoff list ${place}</code>`
     }]
   }
   if (problem !== null) {
     return [{ tone: "warn", sentence: html`${name} waits: ${said(problem.message)} ${since(problem.since, at)}` }]
+  }
+  if (aside !== undefined) {
+    const again = resentAt === null ? "" : html` at ${time(resentAt, at)}`
+    const command = `payments handoff resume ${consumer} ${place}`
+    return [{
+      tone: "warn",
+      sentence: html`${aside}, and sends them again${again}.${last} To do so at once: <code>${command}</code>`
+    }]
   }
   if (state !== "running" || attempts < 2) return []
   const next = nextAttemptAt === null ? "" : html` It is sent again at ${time(nextAttemptAt, at)}.`

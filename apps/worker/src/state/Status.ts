@@ -270,6 +270,8 @@ export const inactive = (consumer: string, origin: string | null): HandoffState 
   lagChanges: null,
   lagSeconds: null,
   setAside: null,
+  undecided: null,
+  resentAt: null,
   attempts: 0,
   nextAttemptAt: null,
   answer: null,

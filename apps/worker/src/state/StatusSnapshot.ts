@@ -76,8 +76,12 @@ export interface HandoffState {
   readonly lagChanges: number | null
   /** The age of the oldest change that was not accepted; 0 without one. */
   readonly lagSeconds: number | null
-  /** With `order = "per-record"`, how many changes wait for a decision, or for one of their record. Else null. */
+  /** With `order = "per-record"`, how many changes are set aside. Else null. */
   readonly setAside: number | null
+  /** How many of them wait for a decision, with the later ones of the same records. The others are sent again. */
+  readonly undecided: number | null
+  /** When the first of them is sent again; null: at once, or none is. */
+  readonly resentAt: string | null
   /** How often the batch in flight was sent. */
   readonly attempts: number
   readonly nextAttemptAt: string | null

@@ -170,10 +170,10 @@ describe("a worker with a consumer that has a URL", () => {
 
   it.live("sets a refused change aside with order = per-record, and sends the others", () =>
     Effect.gen(function*() {
-      let isRefused = true
+      let reply: Reply = "refuse"
       const { advance, args, env, file, received } = yield* handedOff({
         more: "order = \"per-record\"\n",
-        replyTo: (numbers) => isRefused && numbers.includes(2) ? "refuse" : "ok"
+        replyTo: (numbers) => numbers.includes(2) ? reply : "ok"
       })
       const worker = yield* startWorker(args, env)
       yield* worker.untilUpToDate
@@ -181,15 +181,24 @@ describe("a worker with a consumer that has a URL", () => {
       const [line] = yield* worker.untilLogged("hand-off sets changes aside, which wait for a decision", 1)
       assert.deepInclude(line?.annotations, { consumer: "ledger", next: "payments handoff list --source north" })
       yield* worker.until(handoffOf(worker), (handoff) => handoff?.lagChanges === 0)
-      assert.deepInclude(yield* handoffOf(worker), { state: "running", reason: null })
+      const refused = yield* handoffOf(worker)
+      assert.deepInclude(refused, { state: "running", reason: null, resentAt: null })
+      assert.strictEqual(refused?.undecided, refused?.setAside)
       assert.notInclude(numbersOf(received), 2)
-      isRefused = false
+      reply = "error"
       yield* maintaining(file, (maintenance) => resumeHandoff(maintenance, "ledger"))
-      yield* worker.until(
+      yield* worker.until(handoffOf(worker), (handoff) => handoff?.undecided === 0 && handoff.resentAt !== null)
+      yield* worker.end("SIGTERM")
+      const next = yield* startWorker(args, env)
+      const [again] = yield* next.untilLogged("hand-off sends changes again that are set aside", 1)
+      assert.deepInclude(again?.annotations, { consumer: "ledger", setAside: refused?.setAside })
+      reply = "ok"
+      yield* maintaining(file, (maintenance) => resumeHandoff(maintenance, "ledger"))
+      yield* next.until(
         Effect.sync(() => numbersOf(received).toSorted((one, other) => one - other)),
         (arrived) => JSON.stringify(arrived) === JSON.stringify(feedOf(file))
       )
-      yield* worker.until(handoffOf(worker), (handoff) => handoff?.setAside === 0)
+      yield* next.until(handoffOf(next), (handoff) => handoff?.setAside === 0)
     }).pipe(Effect.scoped))
 
   it.live("shows what is set aside also after a change to a strict order, and sends it once somebody resumes it", () =>

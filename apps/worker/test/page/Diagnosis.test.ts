@@ -228,9 +228,17 @@ describe("a hand-off", () => {
         "bad: The hand-off to ledger waits for a decision about change 1042: the receiver refuses a change. The last answer was 422. To go on: payments handoff resume ledger --source north, or payments handoff skip ledger 1042 --reason TEXT --source north"
       ]
     ],
-    ["has set changes aside", { setAside: 3 }, "bad Needs a decision", [
-      "bad: The hand-off to ledger has set 3 changes aside, until a person decides: payments handoff list --source north"
+    ["has set changes aside, one of which is refused", { setAside: 3, undecided: 1 }, "bad Needs a decision", [
+      "bad: The hand-off to ledger has set 3 changes aside. 1 of them waits for a decision: payments handoff list --source north"
     ]],
+    [
+      "sends changes again that are set aside",
+      { setAside: 3, undecided: 0, resentAt: at, answer: "503" },
+      "warn Waiting",
+      [
+        "warn: The hand-off to ledger has set 3 changes aside, and sends them again at 14:05:09 UTC. The last answer was 503. To do so at once: payments handoff resume ledger --source north"
+      ]
+    ],
     ["is not in the settings", { state: "removed", origin: null }, "warn Not in the settings", [
       "warn: The settings no longer name the consumer ledger, and changes are kept for it. To remove it: payments changes consumers --remove ledger --source north"
     ]],
@@ -266,7 +274,7 @@ describe("a hand-off", () => {
   it("that needs a person comes before those that may go on by themselves", () => {
     const [acme] = snapshots.handoffs.sources
     const tones = sourceFindings(acme ?? assert.fail("no source"), at).map(({ tone }) => tone)
-    assert.deepStrictEqual(tones, ["bad", "bad", "bad", "bad", "warn", "warn"])
+    assert.deepStrictEqual(tones, ["bad", "bad", "bad", "bad", "warn", "warn", "warn"])
   })
 
   it("that needs a person is in the summary", () => {

@@ -169,6 +169,8 @@ export const handoff: HandoffState = {
   lagChanges: 0,
   lagSeconds: 0,
   setAside: null,
+  undecided: null,
+  resentAt: null,
   attempts: 0,
   nextAttemptAt: null,
   answer: "200",
@@ -247,7 +249,8 @@ export const snapshots = {
         { ...handoff, ...behind, consumer: "mail", state: "stopped", reason: "gone", answer: "410" },
         { ...handoff, ...behind, consumer: "old-books", state: "removed", origin: null, answer: null },
         { ...handoff, consumer: "search-index", state: "stopped", reason: "restored", answer: null, lagChanges: null },
-        { ...handoff, consumer: "tax", setAside: 3 }
+        { ...handoff, consumer: "search", setAside: 2, undecided: 0, resentAt: after(500), answer: "503" },
+        { ...handoff, consumer: "tax", setAside: 3, undecided: 1 }
       ]
     })
   ]),

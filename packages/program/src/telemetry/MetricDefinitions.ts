@@ -382,7 +382,7 @@ export const definitions = {
     unit: "{change}",
     help:
       "Changes that wait for a decision, with those of the same records behind them, while other changes are sent. No series unless order is per-record.",
-    from: { Handoff: ({ setAside }) => setAside }
+    from: { Handoff: ({ undecided }) => undecided }
   }),
   payments_handoff_stopped: metric({
     type: "gauge",

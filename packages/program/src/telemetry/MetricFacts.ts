@@ -22,7 +22,7 @@ export interface ObservedHandoff {
   readonly reason: HandoffReason | null
   readonly lagChanges: number | null
   readonly lagSeconds: number | null
-  readonly setAside: number | null
+  readonly undecided: number | null
 }
 
 /** What the gauges of a list show. Null: not known. */

@@ -358,7 +358,7 @@ describe("the metrics of a hand-off", () => {
             reason: null,
             lagChanges: 7,
             lagSeconds: 1.5,
-            setAside: 2,
+            undecided: 2,
             ...change
           }]
         }], 0)
@@ -370,7 +370,7 @@ describe("the metrics of a hand-off", () => {
         "set_aside_changes{…}": 2,
         "stopped{…,reason=\"gave_up\"}": 1
       })
-      observe({ state: "running", lagChanges: 0, lagSeconds: 0, setAside: null })
+      observe({ state: "running", lagChanges: 0, lagSeconds: 0, undecided: null })
       assert.deepStrictEqual(yield* shown, { ...counters, "lag_changes{…}": 0, "lag_seconds{…}": 0 })
       observe({ state: "inactive" })
       assert.deepStrictEqual(yield* shown, counters)
@@ -485,7 +485,7 @@ describe("100 sources with 3 lists each", () => {
                 reason: haltReasons[reason % haltReasons.length] ?? null,
                 lagChanges: reason,
                 lagSeconds: reason,
-                setAside: reason
+                undecided: reason
               }))
             })),
             0
