@@ -95,8 +95,7 @@ export const afterAnswer = (
     }
     // Everything else may pass. A redirect is a failure too: following it would send the data to another address.
   }
-  const end = Date.parse(firstAttemptAt ?? "") + Duration.toMillis(policy.giveUpAfter)
-  const left = end - now
+  const left = millisLeft(policy, { firstAttemptAt }, now)
   if (!(left > 0)) return { _tag: "Halt", state: "stopped", reason: "gaveUp" }
   const longest = Duration.toMillis(policy.longestWait)
   const bound = Math.min(Duration.toMillis(policy.firstWait) * growth ** (attempts - 1), longest)
@@ -105,6 +104,13 @@ export const afterAnswer = (
   const wait = Math.max(Math.min(asked, longest), Math.min(fraction * bound, left))
   return { _tag: "Retry", wait: Duration.millis(wait) }
 }
+
+/** How long until a batch is given up. Below 0: its time has passed. */
+export const millisLeft = (
+  { giveUpAfter }: HandoffPolicy,
+  { firstAttemptAt }: Pick<Handoff, "firstAttemptAt">,
+  now: number
+): number => Date.parse(firstAttemptAt ?? "") + Duration.toMillis(giveUpAfter) - now
 
 const idle = { batch: undefined, attempts: 0, firstAttemptAt: undefined, nextAttemptAt: undefined } as const
 

@@ -20,6 +20,7 @@ import {
   begun,
   type HandoffPolicy,
   handoffPolicy,
+  millisLeft,
   nextStep,
   repeated,
   settled,
@@ -58,7 +59,7 @@ export const handOff = Effect.fn("Handoff.send")(function*(
   const { createdAt, epoch } = handoff
   const lossAt = options.lossAt ?? makeLossAt()
   const taken = { ...options, limits, policy, createdAt, epoch, selection, scannedAt, lossAt, signer: makeSigner() }
-  const [dueIn, sendAsides] = [makeDueIn(policy), makeSendAsides(policy)]
+  const { dueIn, sendAsides } = yield* makeSteps(options, policy, handoff)
   for (;;) {
     // A sender that waits must keep no text in memory that may be erased.
     taken.signer.forget()
@@ -117,6 +118,21 @@ export const handOff = Effect.fn("Handoff.send")(function*(
         } else handoff = next
       }
     }
+  }
+})
+
+/** What a sender remembers about its waits. */
+const makeSteps = Effect.fnUntraced(function*(
+  { consumer, maintenance }: SenderOptions,
+  policy: HandoffPolicy,
+  handoff: Handoff
+) {
+  const earlier = new Set(
+    [handoff, ...yield* maintenance.handoffAsides(consumer)].flatMap(({ nextAttemptAt = [] }) => nextAttemptAt)
+  )
+  return {
+    dueIn: makeDueIn(policy, earlier),
+    sendAsides: makeSendAsides(makeDueIn(policy, earlier))
   }
 })
 
@@ -204,9 +220,8 @@ const forgetAsides = Effect.fnUntraced(function*(
  * then, or undefined if it sent nothing. While one of them waits for its next attempt, so do the others: the receiver does
  * not answer. All other changes go on.
  */
-const makeSendAsides = (policy: HandoffPolicy) => {
-  const dueIn = makeDueIn(policy)
-  return Effect.fnUntraced(function*(
+const makeSendAsides = (dueIn: ReturnType<typeof makeDueIn>) =>
+  Effect.fnUntraced(function*(
     given: Sender,
     due: ReadonlyArray<HandoffAside>
   ): Effect.fn.Return<Handoff | undefined, SinkError | HandoffTakenOver> {
@@ -237,7 +252,6 @@ const makeSendAsides = (policy: HandoffPolicy) => {
     }
     return handoff
   })
-}
 
 const batchOf = (
   { generation, list, nonce, scannedAt, selection, seq, storedAt }: HandoffAside
@@ -254,17 +268,23 @@ const batchOf = (
   changes: 1
 })
 
-/** Returns how long it is until the next attempt. The wall clock counts only when the time of an attempt is first seen. */
+/**
+ * Returns how long it is until the next attempt. The wall clock counts only when the time of an attempt is first seen.
+ * `earlier`: the times that another sender has chosen. It may have had longer to go on before it gave up.
+ */
 const makeDueIn = (
-  policy: HandoffPolicy
-): (handoff: Pick<Handoff, "nextAttemptAt">) => Effect.Effect<Duration.Duration> => {
+  policy: HandoffPolicy,
+  earlier: ReadonlySet<string>
+): (handoff: Pick<Handoff, "firstAttemptAt" | "nextAttemptAt">) => Effect.Effect<Duration.Duration> => {
   let seen: { readonly nextAttemptAt: string | undefined; readonly dueMs: number } | undefined
   return Effect.fnUntraced(function*(handoff) {
     const { nextAttemptAt } = handoff
     const nowMs = yield* Monotonic.millis
     if (seen === undefined || seen.nextAttemptAt !== nextAttemptAt) {
-      const wait = waitBefore(policy, handoff, DateTime.toEpochMillis(yield* DateTime.now))
-      seen = { nextAttemptAt, dueMs: nowMs + Duration.toMillis(wait) }
+      const now = DateTime.toEpochMillis(yield* DateTime.now)
+      const isEarlier = nextAttemptAt !== undefined && earlier.has(nextAttemptAt)
+      const most = isEarlier ? millisLeft(policy, handoff, now) : Infinity
+      seen = { nextAttemptAt, dueMs: nowMs + Math.min(Duration.toMillis(waitBefore(policy, handoff, now)), most) }
     }
     return Duration.millis(Math.max(0, seen.dueMs - nowMs))
   })

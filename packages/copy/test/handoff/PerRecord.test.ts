@@ -233,6 +233,19 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       yield* Fiber.interrupt(second)
     }).pipe(Effect.scoped))
 
+  it.live("leaves a change that was set aside to a decision as soon as its time has passed, also if it was made shorter", () =>
+    Effect.gen(function*() {
+      const { maintenance, post } = yield* failingAside
+      const policy = { ...hasty, firstWait: Duration.hours(10), longestWait: Duration.hours(10) }
+      const asides = maintenance.handoffAsides(consumer)
+      const first = yield* Effect.forkChild(sending(maintenance, post, { order, policy, isFollowing: true }))
+      yield* Effect.repeat(Effect.delay(asides, "20 millis"), { until: ([one]) => one?.nextAttemptAt !== undefined })
+      yield* Fiber.interrupt(first)
+      const shorter = { ...policy, giveUpAfter: Duration.seconds(1) }
+      yield* Effect.timeout(sending(maintenance, post, { order, policy: shorter }), "10 seconds")
+      assert.deepInclude((yield* asides)[0], { seq: 3, isRefused: true, attempts: 2 })
+    }).pipe(Effect.scoped))
+
   it.live("begins again with the attempts of a change that was set aside, also if somebody resumes it during one", () =>
     Effect.gen(function*() {
       const { failing, maintenance, post } = yield* failingAside

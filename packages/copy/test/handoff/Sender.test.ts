@@ -614,6 +614,17 @@ describe.each(destinations)("a hand-off from $name", (destination) => {
       assert.deepInclude(stopped, { state: "stopped", reason: "gaveUp", attempts: 2 })
     }).pipe(Effect.scoped))
 
+  it.live("gives up a batch as soon as its time has passed, also if the settings made it shorter meanwhile", () =>
+    Effect.gen(function*() {
+      const { maintenance } = yield* withChanges(destination, 1)
+      const { url } = yield* receiver(() => "error")
+      const post = yield* postTo(url)
+      yield* killedWhileWaiting(maintenance, sending(maintenance, post, { policy: patient }))
+      const shorter = { ...patient, giveUpAfter: Duration.seconds(1) }
+      const stopped = yield* Effect.timeout(sending(maintenance, post, { policy: shorter }), "10 seconds")
+      assert.deepInclude(stopped, { state: "stopped", reason: "gaveUp", attempts: 2 })
+    }).pipe(Effect.scoped))
+
   it.live("ends when another sender takes it over, or its consumer is removed, and stores nothing more", () =>
     Effect.gen(function*() {
       const { maintenance, open } = yield* withChanges(destination, 5)
