@@ -15,7 +15,7 @@ import { type ChangeRange, isShared, type StoredPosition } from "../port/Generat
 import type { SinkError } from "../port/Sink.ts"
 import type { Handoff, HandoffAside, HandoffBatch } from "../store/HandoffStore.ts"
 import { asidesOf } from "./Asides.ts"
-import { batchLimits, selectionOf } from "./Body.ts"
+import { batchLimits, isSent, selectionOf } from "./Body.ts"
 import {
   begun,
   type HandoffPolicy,
@@ -59,7 +59,7 @@ export const handOff = Effect.fn("Handoff.send")(function*(
   const { createdAt, epoch } = handoff
   const lossAt = options.lossAt ?? makeLossAt()
   const taken = { ...options, limits, policy, createdAt, epoch, selection, scannedAt, lossAt, signer: makeSigner() }
-  const { dueIn, sendAsides } = yield* makeSteps(options, policy, handoff)
+  const { dueIn, forgetAsides, sendAsides } = yield* makeSteps(options, policy, handoff)
   for (;;) {
     // A sender that waits must keep no text in memory that may be erased.
     taken.signer.forget()
@@ -121,7 +121,7 @@ export const handOff = Effect.fn("Handoff.send")(function*(
   }
 })
 
-/** What a sender remembers about its waits. */
+/** What a sender remembers about its waits and about changes that are set aside. */
 const makeSteps = Effect.fnUntraced(function*(
   { consumer, maintenance }: SenderOptions,
   policy: HandoffPolicy,
@@ -132,6 +132,7 @@ const makeSteps = Effect.fnUntraced(function*(
   )
   return {
     dueIn: makeDueIn(policy, earlier),
+    forgetAsides: makeForgetAsides(),
     sendAsides: makeSendAsides(makeDueIn(policy, earlier))
   }
 })
@@ -197,22 +198,37 @@ const repeat = Effect.fnUntraced(function*(
 })
 
 /**
- * Forgets changes that were set aside and are not to be sent any more: the destination has lost them, or the settings no
- * longer name their list. Returns what is stored then, or undefined if there were none.
+ * Returns a function that forgets changes which were set aside and are not to be sent any more: the destination has lost
+ * them, or the settings no longer name their list or kind. It returns what is stored then, or undefined if there were none.
  */
-const forgetAsides = Effect.fnUntraced(function*(
-  sender: Sender,
-  setAside: ReadonlyArray<HandoffAside>
-): Effect.fn.Return<Handoff | undefined, SinkError | HandoffTakenOver> {
-  if (setAside.length === 0) return undefined
-  const lineage = yield* sender.maintenance.lineage
-  const isSent = (aside: HandoffAside) =>
-    isShared(lineage, aside) && sender.lists.some(({ label }) => label === aside.list)
-  let handoff: Handoff | undefined
-  for (const aside of setAside) {
-    if (!isSent(aside)) handoff = yield* change(sender, withRoom, { settledAside: aside })
-  }
-  return handoff
+const makeForgetAsides = () => {
+  // The settings of a sender do not change, so it reads the kind of each change once.
+  const kept = new Set<string>()
+  return Effect.fnUntraced(function*(
+    sender: Sender,
+    setAside: ReadonlyArray<HandoffAside>
+  ): Effect.fn.Return<Handoff | undefined, SinkError | HandoffTakenOver> {
+    if (setAside.length === 0) return undefined
+    const lineage = yield* sender.maintenance.lineage
+    let handoff: Handoff | undefined
+    for (const aside of setAside) {
+      const { list, nonce, selection } = aside
+      const isKnown = isShared(lineage, aside) && sender.lists.some(({ label }) => label === list)
+      if (isKnown && (selection === sender.selection || kept.has(nonce) || (yield* hasSentKind(sender, aside)))) {
+        if (selection !== sender.selection) kept.add(nonce)
+      } else handoff = yield* change(sender, withRoom, { settledAside: aside })
+    }
+    return handoff
+  })
+}
+
+/** Whether changes of this kind are sent. A change whose text was removed is not forgotten: somebody has to decide. */
+const hasSentKind = Effect.fnUntraced(function*(
+  { lists, maintenance, shape }: Sender,
+  { list, seq }: HandoffAside
+): Effect.fn.Return<boolean, SinkError> {
+  const [row] = yield* maintenance.changes(seq - 1, 1, lists.filter(({ label }) => label === list))
+  return row?.seq !== seq || isSent(shape, row)
 })
 
 /**

@@ -273,6 +273,19 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       assert.lengthOf(numbersOf(received), 12)
     }).pipe(Effect.scoped))
 
+  it.live("forgets what it has set aside of a kind that is not sent any more, also if it was refused", () =>
+    Effect.gen(function*() {
+      const { maintenance, post, received, refused } = yield* opened
+      yield* sending(maintenance, post, { order })
+      const shape = { source: "north", isThin: false }
+      yield* sending(maintenance, post, { order, shape: { ...shape, kinds: new Set(["update", "missing"] as const) } })
+      assert.lengthOf(yield* maintenance.handoffAsides(consumer), 3)
+      refused.clear()
+      yield* sending(maintenance, post, { order, shape: { ...shape, kinds: new Set(["missing"] as const) } })
+      assert.deepStrictEqual(yield* maintenance.handoffAsides(consumer), [])
+      assert.lengthOf(numbersOf(received), 12)
+    }).pipe(Effect.scoped))
+
   it.live("stands still when no more can be set aside, and loses nothing", () =>
     Effect.gen(function*() {
       const { maintenance, post, received, refused } = yield* opened
