@@ -426,6 +426,15 @@ describe("payments handoff rotate", () => {
       yield* run("handoff", "rotate", consumer, "--config", config)
       assert.lengthOf(keys(), 1)
       assert.isFalse(existsSync(join(folder, "ledger.secret.new")))
+      const another = yield* run("handoff", "rotate", consumer, "--kind", "whsk", "--config", config)
+      assert.strictEqual(another.code, 0, another.err)
+      assert.deepStrictEqual(keys().map((line) => keyOf(line).scheme), ["v1a", "v1"])
+      writeFileSync(keyFile, "")
+      const first = yield* run("handoff", "rotate", consumer, "--kind", "whsk", "--config", config)
+      assert.notInclude(first.out, "Give it")
+      assert.include(first.out, publicKeyText(keyOf(keys()[0] ?? "")) ?? "whpk_")
+      const finishing = yield* run("handoff", "rotate", consumer, "--finish", "--kind", "whsk", "--config", config)
+      assert.deepStrictEqual([finishing.code, keys().length], [2, 1])
     }).pipe(Effect.scoped))
 
   it.live("of ed25519 prints the public key of the newest one, with which a receiver verifies, as test does", () =>
@@ -479,9 +488,15 @@ describe("payments handoff rotate", () => {
         assert.strictEqual(code, 2, err)
       }
       const file = join(folder, "new.secret")
-      const { code, err } = yield* run("handoff", "rotate", consumer, "--config", config, "--to", file)
+      const rotate = (...args: ReadonlyArray<string>) => run("handoff", "rotate", consumer, "--config", config, ...args)
+      // The variable may have its keys for the worker only.
+      const unknown = yield* rotate("--to", file)
+      assert.deepStrictEqual([unknown.code, existsSync(file)], [2, false])
+      assert.include(unknown.err.replaceAll(/\s+/g, " "), "The kind of the present keys is not known:")
+      assert.include(unknown.err.replaceAll(/\s+/g, " "), "--kind whsec or --kind whsk.")
+      const { code, err } = yield* rotate("--to", file, "--kind", "whsec")
       assert.strictEqual(code, 0, err)
-      keyOf(readFileSync(file, "utf8").trim())
+      assert.strictEqual(keyOf(readFileSync(file, "utf8").trim()).scheme, "v1")
       assert.strictEqual(statSync(file).mode & 0o777, 0o600)
     }).pipe(Effect.scoped))
 })

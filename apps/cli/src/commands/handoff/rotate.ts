@@ -2,9 +2,20 @@
 import { lockFile, makeFolder, printable, replaceFile, systemCodeOf, writeProblem } from "@payments/copy"
 import type { VerifyingKey } from "@payments/copy/handoff"
 import { largestKeyBytes, readPlainFile } from "@payments/core"
-import { CommandExit, counted, ExitCode, print, requireOutput, switchFlag, textFlag, usage } from "@payments/program"
+import {
+  CommandExit,
+  counted,
+  ExitCode,
+  optionalFlag,
+  print,
+  requireOutput,
+  switchFlag,
+  textFlag,
+  usage
+} from "@payments/program"
+import type { SourceHandoff } from "@payments/program/sources"
 import { Duration, Effect, FileSystem, type PlatformError, Redacted } from "effect"
-import { Command } from "effect/cli"
+import { Command, Flag } from "effect/cli"
 import { generateKeyPairSync, randomBytes } from "node:crypto"
 import { dirname } from "node:path"
 import { outputs } from "../../contract/Outputs.ts"
@@ -16,10 +27,15 @@ export const rotateCommand = Command.make(
   {
     name: nameArgument,
     finish: switchFlag("finish", "remove all keys but the newest, after every receiver has it"),
+    kind: optionalFlag(
+      Flag.ChoiceWithValue("kind", [["whsec", "v1"], ["whsk", "v1a"]] as const).pipe(
+        Flag.withDescription("the kind of the new key; default: that of the newest one, and of a first one whsec")
+      )
+    ),
     to: textFlag("to", "FILE", "write the new key to this new file, if no file of the settings has the keys"),
     format: resultFormatFlag
   },
-  Effect.fnUntraced(function*({ finish, format, name, to }) {
+  Effect.fnUntraced(function*({ finish, format, kind, name, to }) {
     const { handoff: { consumer, keyFile, keys: current }, source } = yield* chosenHandoff(name)
     if (format === "json") yield* requireOutput
     const setting = `[sources.${source.name}.handoff.${consumer}]`
@@ -35,12 +51,10 @@ export const rotateCommand = Command.make(
         }`
       )
     }
+    if (finish && kind !== undefined) return yield* usage("--kind: --finish makes no key. Leave --kind out.")
     const file = keyFile ?? to ?? ""
-    // The first key is made before the variable or the command has one.
-    const kind = keyFile === undefined
-      ? yield* Effect.orElseSucceed(Effect.map(current, ([{ scheme }]) => scheme), () => "v1" as const)
-      : undefined
-    const { count, publicKey } = yield* Effect.scoped(changed(file, { finish, newFileOf: kind }))
+    const scheme = kind ?? (keyFile === undefined ? yield* schemeOf(current) : undefined)
+    const { count, publicKey } = yield* Effect.scoped(changed(file, { finish, isNew: keyFile === undefined, scheme }))
     if (format === "json") {
       return yield* printJson(outputs.handoffRotate, {
         consumer,
@@ -61,12 +75,23 @@ export const rotateCommand = Command.make(
   Command.withShortDescription("Replace the key of a hand-off without a gap"),
   Command.withExamples([
     { command: "payments handoff rotate ledger", description: "add a new key, or make the first one" },
+    { command: "payments handoff rotate ledger --kind whsk", description: "add an ed25519 key" },
     {
       command: "payments handoff rotate ledger --finish",
       description: "remove the old keys when every receiver has the new one"
     }
   ])
 )
+
+/** The scheme of the newest key. A receiver that verifies another one could do nothing with the new key. */
+const schemeOf = (keys: SourceHandoff["keys"]) =>
+  Effect.mapBoth(keys, {
+    onFailure: ({ message }) =>
+      usage(
+        `The kind of the present keys is not known: ${message}. Say which kind the receiver verifies: --kind whsec or --kind whsk.`
+      ),
+    onSuccess: ([{ scheme }]) => scheme
+  })
 
 const textOf = (
   { finish, isSettings, keys, publicKey }: {
@@ -81,7 +106,7 @@ const textOf = (
     : finish
     ? "has only the newest key now."
     : keys === 1
-    ? "has the first key now. Give it to the receiver."
+    ? `has the first key now.${publicKey === undefined ? " Give it to the receiver." : ""}`
     : `has ${counted(keys, "key")} now, the newest first, and each signs. ${
       publicKey === undefined ? "Give the first one to the receiver, then" : "When the receiver has the public key,"
     } run this command with --finish.`
@@ -99,10 +124,12 @@ const lockTime = Duration.seconds(10)
 /** Writes the keys. Returns their number, and the public key of the newest one. Two edits come one after the other. */
 const changed = Effect.fnUntraced(function*(
   file: string,
-  { finish, newFileOf }: {
+  { finish, isNew, scheme }: {
     readonly finish: boolean
-    /** The scheme of the only key of a file that must not exist yet. Undefined: the file has the keys already. */
-    readonly newFileOf: VerifyingKey["scheme"] | undefined
+    /** Whether the file must not exist yet. */
+    readonly isNew: boolean
+    /** Undefined: that of the newest key of the file. */
+    readonly scheme: VerifyingKey["scheme"] | undefined
   }
 ) {
   const fs = yield* FileSystem.FileSystem
@@ -116,14 +143,14 @@ const changed = Effect.fnUntraced(function*(
       }`
     }))
   const exists = yield* Effect.mapError(fs.exists(file), unwritable)
-  if (exists && newFileOf !== undefined) return yield* usage(`--to: ${printable(file)} exists. Choose another file.`)
+  if (exists && isNew) return yield* usage(`--to: ${printable(file)} exists. Choose another file.`)
   const keys = exists ? yield* keysIn(file) : []
   if (finish && keys.length === 0) return yield* usage(`${printable(file)} has no key.`)
   if (!finish && keys.length >= mostKeys) {
     return yield* usage(`${printable(file)} has ${keys.length} keys. Remove the old ones first: --finish.`)
   }
   const [newest] = keys
-  const next = finish ? keys.slice(0, 1) : [newKeyOf(newFileOf ?? newest?.scheme ?? "v1"), ...keys]
+  const next = finish ? keys.slice(0, 1) : [newKeyOf(scheme ?? newest?.scheme ?? "v1"), ...keys]
   const text = next.map(({ line }) => `${Redacted.value(line)}\n`).join("")
   // A link, such as that of a mounted secret, stays one.
   const target = yield* Effect.orElseSucceed(fs.realPath(file), () => file)
