@@ -80,8 +80,10 @@ export const positionProblems = (consumer: string | undefined) => ({
       }`
     }),
   BeyondLastChange: ({ message }: BeyondLastChange) => usage(message),
-  ChangesUnsent: ({ message }: ChangesUnsent) =>
-    usage(`${message} To pass over a refused change, use payments handoff skip.`),
+  ChangesUnsent: ({ consumer: name, message }: ChangesUnsent) =>
+    usage(
+      `${message} To pass over a refused change, use payments handoff skip. If the settings no longer name its hand-off, remove it first: payments changes consumers --remove ${name}`
+    ),
   ChangesRemoved: ({ message, through }: ChangesRemoved) =>
     new CommandExit({
       exitCode: ExitCode.incomplete,

@@ -260,6 +260,19 @@ describe("payments handoff list, resume, skip and replay", () => {
       assert.include(removed.err, "were removed and cannot be read any more")
     }).pipe(Effect.scoped))
 
+  it.live("say how a consumer reads the changes itself, after its hand-off was removed from the settings", () =>
+    Effect.gen(function*() {
+      const { secret, to } = yield* prepared
+      const { url } = yield* answering((numbers) => numbers.includes(5) ? 422 : 200)
+      yield* handingOff(to, url, secret)
+      const ack = run("changes", "ack", consumer, "7", "--from", to)
+      const refused = yield* ack
+      const advice = `payments changes consumers --remove ${consumer}`
+      assert.deepStrictEqual([refused.code, refused.err.includes(advice)], [2, true])
+      assert.strictEqual((yield* run("changes", "consumers", "--remove", consumer, "--from", to)).code, 0)
+      assert.strictEqual((yield* ack).code, 0)
+    }).pipe(Effect.scoped))
+
   it.live("let the receiver say where it stands after a restore, also while a change waits", () =>
     Effect.gen(function*() {
       const { config, secret, to } = yield* prepared
