@@ -12,6 +12,7 @@ import {
   changesThen,
   columnsThen,
   laterChanges,
+  laterKinds,
   laterTable,
   markOf,
   rowsIntact,
@@ -33,8 +34,8 @@ export type Run = Effect.Success<ReturnType<PostgresClient["readOnly"]>>
 export interface Ctes {
   /** Tables without rows, which have the columns of the real ones. */
   readonly empty: string
-  /** The tables as they were. */
-  readonly filled: string
+  /** Returns the tables as they were. It reads changes, so it runs after `requireHistory`. */
+  readonly filled: (hasJoin: boolean) => Effect.Effect<string, SinkError | QueryError>
 }
 
 interface TableColumn {
@@ -52,7 +53,8 @@ export const ctesOf = Effect.fnUntraced(function*(
   const lists = Lists.all.filter(({ label }) => asOf.lists.some(({ list }) => list === label))
   const textOf = textIn(schema)
   const empty: Array<string> = []
-  const filled: Array<string> = []
+  const filled: Array<(hasJoin: boolean) => Effect.Effect<string, SinkError | QueryError>> = []
+  const { hasColumn } = mentionsOf(typed)
   for (const table of [...lists.map((list) => layoutOf(list).table), "changes"]) {
     const stored = yield* columnsIn(run, `${quoted(schema)}.${table}`)
     const list = lists.find((one) => layoutOf(one).table === table)
@@ -66,16 +68,24 @@ export const ctesOf = Effect.fnUntraced(function*(
     )
     const listAsOf = asOf.lists.find((one) => one.list === list?.label)
     if (list === undefined || listAsOf === undefined) {
-      filled.push(`changes AS NOT MATERIALIZED (${textOf(changesThen(asOf))})`)
+      filled.push(() => Effect.succeed(`changes AS NOT MATERIALIZED (${textOf(changesThen(asOf))})`))
       continue
     }
-    const { later, rows } = listThen(list, listAsOf, { seq: asOf.seq, columns, hasColumn: mentionsOf(typed).hasColumn })
-    filled.push(
-      `${laterTable(table)} AS NOT MATERIALIZED (${textOf(later)})`,
-      `${table} AS NOT MATERIALIZED (${textOf(rows)})`
+    filled.push((hasJoin) =>
+      Effect.map(run(textOf(laterKinds(list, asOf.seq))), (found) => {
+        const kinds = new Set(found.rows.map((row) => readText(row, "kind")))
+        const { later, rows } = listThen(list, listAsOf, { seq: asOf.seq, columns, hasColumn, hasJoin, kinds })
+        return `${laterTable(table)} AS NOT MATERIALIZED (${textOf(later)}), ${table} AS NOT MATERIALIZED (${
+          textOf(rows)
+        })`
+      })
     )
   }
-  return { empty: `WITH ${empty.join(", ")}`, filled: `WITH ${filled.join(", ")}` }
+  return {
+    empty: `WITH ${empty.join(", ")}`,
+    filled: (hasJoin) =>
+      Effect.map(Effect.forEach(filled, (table) => table(hasJoin)), (tables) => `WITH ${tables.join(", ")}`)
+  }
 })
 
 const textIn = (schema: string) => (statement: Statement): string =>
@@ -107,10 +117,12 @@ const columnsIn = (run: Run, table: string) =>
 const listThen = (
   list: Lists.AnyList,
   listAsOf: ListAsOf,
-  { columns, hasColumn, seq }: {
+  { columns, hasColumn, hasJoin, kinds, seq }: {
     readonly seq: number
     readonly columns: ReadonlyArray<TableColumn>
     readonly hasColumn: (name: string) => boolean
+    readonly hasJoin: boolean
+    readonly kinds: ReadonlySet<string>
   }
 ): { readonly later: Statement; readonly rows: Statement } => {
   const documented = new Map(columnsOf(list).map((column) => [column.name, column]))
@@ -132,6 +144,8 @@ const listThen = (
       ) AS l ${texts}`,
     rows: rowsThen(list, listAsOf, {
       seq,
+      areApart: hasJoin || mentioned.length > mostOnce,
+      kinds,
       columns: columns.map(({ name }) => name),
       later: laterTable(layoutOf(list).table),
       valueThen: (name) => {
@@ -151,6 +165,12 @@ const listThen = (
     })
   }
 }
+
+/**
+ * The most columns for which all rows are read once, each value with an expression. For a join, most rows are read without
+ * one, because the server estimates conditions of expressions badly. That takes a second scan for the other rows.
+ */
+const mostOnce = 8
 
 const changesTable = sql`${schemaName}.changes`
 

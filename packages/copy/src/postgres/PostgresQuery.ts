@@ -60,8 +60,20 @@ export const queryAsOf = Effect.fnUntraced(function*(
   })
   yield* requireHistory(run)
   yield* requireIntact(run, schema, asOf)
-  return yield* rowsOf(run, fields, { ctes: filled, sql, parameters })
+  return yield* rowsOf(run, fields, {
+    ctes: yield* filled(yield* hasJoinIn(run, { sql, parameters })),
+    sql,
+    parameters
+  })
 })
+
+/** Whether the server joins rows for the statement, which it plans over the rows of now. */
+const hasJoinIn = (run: Run, { parameters, sql }: Asked): Effect.Effect<boolean, SinkError | QueryError> =>
+  Effect.map(
+    run(`EXPLAIN (COSTS OFF) ${sql}`, parameters),
+    ({ rows }) =>
+      rows.some((row) => /^\W*(?:Parallel )?(?:Nested Loop|(?:Hash|Merge) .*Join)/.test(String(row["QUERY PLAN"])))
+  )
 
 const open = Effect.fnUntraced(function*(
   url: PostgresUrl,

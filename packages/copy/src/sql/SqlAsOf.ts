@@ -26,6 +26,8 @@ const setsText = sql`(kind IN ('insert', 'update') OR kind = 'returned' AND ${
 /** What the first later change says about a row, as a number. */
 const marks = { insert: 0, missing: 1, returned: 2, update: 3 } as const
 
+const everyKind: ReadonlySet<string> = new Set(Object.keys(marks))
+
 /** SQL for the mark of a change. An erasure or a rewrite says nothing. */
 export const markOf = raw(
   `CASE WHEN scan <> 0 THEN CASE kind ${
@@ -52,6 +54,10 @@ const lastTime = (list: Lists.AnyList, seq: number, condition: Statement): State
 
 const marksMissing = raw("kind = 'missing' AND scan <> 0")
 
+/** The kinds of the changes of a list after the point. */
+export const laterKinds = (list: Lists.AnyList, seq: number): Statement =>
+  sql`SELECT DISTINCT kind FROM ${laterChanges(list, seq)} AND scan <> 0`
+
 /**
  * The rows with these columns. `valueThen` returns SQL for the value of a column in a text of before; undefined if the
  * value never changes. If the change that set a time was removed, it is the time when the record was first seen.
@@ -59,23 +65,27 @@ const marksMissing = raw("kind = 'missing' AND scan <> 0")
 export const rowsThen = (
   list: Lists.AnyList,
   { nextRow }: ListAsOf,
-  { columns, later, seq, valueThen }: {
+  { columns, areApart = false, kinds = everyKind, later, seq, valueThen }: {
     readonly seq: number
     readonly columns: ReadonlyArray<string>
     readonly later: string
+    /** Whether PostgreSQL reads the rows without later changes apart, without an expression. */
+    readonly areApart?: boolean
+    /** Those of the later changes, if they are known. */
+    readonly kinds?: ReadonlySet<string>
     readonly valueThen: (column: string) => { readonly value: Statement; readonly type: string } | undefined
   }
 ): Statement => {
   const expressionOf = (name: string): Statement => {
     const column = raw(`t.${quoted(name)}`)
     if (name === "missing_since" || name === "rechecked") {
+      // Without an expression, PostgreSQL knows from its statistics how many rows are missing.
+      if (!kinds.has("missing") && !kinds.has("returned")) return column
       const missing = name === "rechecked"
         ? lastOf("rechecked", list, seq, marksMissing)
         : lastTime(list, seq, marksMissing)
-      return asType(
-        "TEXT",
-        sql`CASE WHEN c.mark IS NULL THEN ${column} WHEN c.mark = ${literal(marks.returned)} THEN ${missing} END`
-      )
+      const ofReturned = kinds.has("returned") ? sql`WHEN c.mark = ${literal(marks.returned)} THEN ${missing}` : raw("")
+      return asType("TEXT", sql`CASE WHEN c.mark IS NULL THEN ${column} ${ofReturned} END`)
     }
     if (name === "changed_at") {
       const isSetLater = sql`EXISTS (SELECT 1 FROM ${schema}.changes AS s WHERE s.${ofList(list)} AND s.id = t.id
@@ -95,11 +105,11 @@ export const rowsThen = (
   const existed = sql`c.mark IS ${either("NOT", "DISTINCT FROM")} ${literal(marks.insert)} AND t."row" < ${
     literal(nextRow)
   }`
-  return either(
-    sql`SELECT ${selected} FROM ${tableIn(list)} AS t LEFT JOIN ${
-      raw(later)
-    } AS c ON c."row" = t."row" WHERE ${existed}`,
-    // PostgreSQL plans with its statistics about the rows only if most of them are read without an expression.
+  const once = sql`SELECT ${selected} FROM ${tableIn(list)} AS t LEFT JOIN ${raw(later)} AS c ON ${
+    either(`c."row" = t."row"`, "c.id = t.id")
+  } WHERE ${existed}`
+  return !areApart ? once : either(
+    once,
     sql`SELECT ${unchanged} FROM ${tableIn(list)} AS t WHERE t."row" < ${literal(nextRow)} AND NOT EXISTS (
         SELECT 1 FROM ${laterChanges(list, seq)} AND l.id = t.id
       ) UNION ALL SELECT ${selected} FROM ${raw(later)} AS c JOIN ${tableIn(list)} AS t ON t.id = c.id WHERE ${existed}`

@@ -6,7 +6,7 @@ import { execute, temporaryFolder } from "@payments/testkit/Folder"
 import { type PostgresServer, startServer } from "@payments/testkit/postgres/PostgresServer"
 import { query as runSql, schemaOf, urlOf } from "@payments/testkit/postgres/PostgresTest"
 import { type Dice, diceOf, seed } from "@payments/testkit/Seed"
-import { Duration, Effect, Fiber, Layer, Redacted, Result, Stream } from "effect"
+import { Clock, Duration, Effect, Fiber, Layer, Redacted, Result, Stream } from "effect"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { afterAll, beforeAll } from "vitest"
@@ -279,13 +279,20 @@ const history = Effect.fnUntraced(function*(
 ) {
   const texts = new Map(Lists.all.map(({ name }) => [name, new Map<string, string>()]))
   const points: Array<KnownPoint> = []
+  const removed = new Map<string, string>()
   for (let times = 0; times < 8; times++) {
     for (const { name } of Lists.all) {
       const records = texts.get(name) ?? new Map<string, string>()
-      for (const id of records.keys()) if (times > 1 && dice.chance(0.15)) records.delete(id)
+      for (const [id, text] of records) {
+        if (times <= 1 || !dice.chance(0.15)) continue
+        records.delete(id)
+        removed.set(id, text)
+      }
       for (let count = 0; count < 12; count++) {
         const id = `${name}-${dice.below(20)}`
-        records.set(id, recordOf(dice, name, id))
+        const [before, isUnchanged] = [removed.get(id), dice.chance(0.5)]
+        records.set(id, before !== undefined && isUnchanged ? before : recordOf(dice, name, id))
+        removed.delete(id)
       }
     }
     const scanned: Texts = {
@@ -342,6 +349,29 @@ describe.each(kinds)("a query as of a point: %s", (kind) => {
 })
 
 describe.each(["sqlite", "postgres"] as const)("a query as of a point: %s", (kind) => {
+  it.live("does not depend on clocks, which can be set back", () =>
+    Effect.gen(function*() {
+      const destination = yield* opened(kind)
+      const dice = diceOf(seed, "clocks", kind)
+      const clock = yield* Clock.Clock
+      const setAnew: Clock.Clock = Object.assign(Object.create(clock), {
+        currentTimeMillis: Effect.suspend(() => Effect.sync(() => clock.currentTimeMillisUnsafe() + offset)),
+        currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + offset
+      })
+      let offset = 0
+      const points = yield* history(destination, rowStatements, dice, () =>
+        Effect.sync(() =>
+          void (offset = (dice.below(5) - 2) * 3_600_000)
+        )).pipe(
+          Effect.provideService(Clock.Clock, setAnew)
+        )
+      for (const { answers, at } of points) {
+        for (const [index, statement] of rowStatements.entries()) {
+          assert.deepStrictEqual(yield* answerAt(destination, statement, at), answers[index], `after change ${at}`)
+        }
+      }
+    }).pipe(Effect.scoped), 120_000)
+
   it.live("says from when on there is a history after changes were removed", () =>
     Effect.gen(function*() {
       const destination = yield* opened(kind)
