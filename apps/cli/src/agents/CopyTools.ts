@@ -129,6 +129,7 @@ const askTool = (sources: Sources): Tool => {
       if (question === undefined) return yield* new Refused({ problem: "question: give the name of a question." })
       const destination = yield* requireDestination(sources)
       const point = yield* optionalPointIn(at, "at")
+      yield* Questions.requireFields(destination, question, { month })
       const finalStates = sources.finalStates?.[question.list.label]
       const basis = point === undefined
         ? yield* Questions.basisOf(destination, question, finalStates)

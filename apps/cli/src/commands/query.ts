@@ -111,13 +111,13 @@ export const queryCommand = Command.make(
         return yield* printStatement({ ...given, ...target }, { destination, sql, point })
       }
       const where = yield* conditionsOf(question.list, given.where, columnNamesOf(question.list))
-      yield* Questions.requireComparable(destination, question.list, where)
+      yield* Questions.requireFields(destination, question, { month, where })
       const { finalStates } = yield* openSettingsOf(yield* sourceOfDestination(given.from))
       const configured = finalStates?.[question.list.label]
       const basis = point === undefined
         ? yield* Questions.basisOf(destination, question, configured)
         : yield* Questions.basisAt(destination, question, point, configured)
-      const omitted = yield* omittedInAnswer(destination, question, where)
+      const omitted = yield* omittedInAnswer(destination, question)
       yield* printAnswer({ ...given, ...target }, { destination, question, month, top, where, point, basis, omitted })
     },
     (effect, given) =>

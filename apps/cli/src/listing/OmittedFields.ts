@@ -1,12 +1,12 @@
 /** The fields that a copy leaves out, by its rule for personal data: they are no empty values of the service. */
-import { Destination, type FieldCondition, mentionsOf, omittedIn, type Questions, tables } from "@payments/copy"
+import { Destination, mentionsOf, omittedIn, type Questions, tables } from "@payments/copy"
 import type { Lists } from "@payments/core"
 import { allOf } from "@payments/program"
 import { Effect, String } from "effect"
 import { listsIn } from "./ListsInStatement.ts"
 
-/** Whether a command asks for a column, which has the value of a field such as `customerDetails.name`. */
-type IsAsked = (column: string, field: string) => boolean
+/** Whether a command asks for a column. */
+type IsAsked = (column: string) => boolean
 
 /** Returns a sentence about the columns of these lists that are asked for, and that the copy leaves out. Undefined without any. */
 export const omittedNote = Effect.fnUntraced(function*(
@@ -24,22 +24,18 @@ export const omittedNote = Effect.fnUntraced(function*(
   )
   const columns = omittedIn(rule).flatMap((field) => {
     const column = field.split(".").map(String.camelToSnake).join("_")
-    return names.has(column) && isAsked(column, field) ? [column] : []
+    return names.has(column) && isAsked(column) ? [column] : []
   })
   return columns.length === 0
     ? undefined
     : `The copy leaves ${allOf(columns)} out, by its rule for personal data: ${consequence}.`
 })
 
-/** Returns the note about the fields that a question and its conditions ask for. */
+/** Returns the note about the amounts of a question. Without another field that it needs, the question is refused. */
 export const omittedInAnswer = (
   destination: Destination.StoredDestination,
-  { fields, list }: Pick<Questions.Question, "fields" | "list">,
-  where: ReadonlyArray<FieldCondition> = []
-) => {
-  const asked = new Set([...fields, ...where.map(({ path }) => path.names.join("."))])
-  return omittedNote(destination, [list], (column, field) => asked.has(field) || asked.has(column))
-}
+  { columns, list }: Pick<Questions.Question, "columns" | "list">
+) => omittedNote(destination, [list], (column) => columns.includes(column))
 
 /** Returns the note about the columns that a statement asks for. With `*`, or the text of a record, it asks for all. */
 export const omittedInStatement = (destination: Destination.StoredDestination, sql: string) => {

@@ -140,10 +140,19 @@ describe.each(kinds)("--at: %s", (kind) => {
       const { run } = yield* copied(kind, { PAYMENTS_PERSONAL: "omit" })
       const said = "leaves customer_document_number out"
       for (const at of [[], ["--at", "0"]]) {
-        for (const sql of ["SELECT id, customer_document_number FROM invoices", "invoices-by-customer"]) {
-          const found = yield* run("query", sql, ...at)
-          assert.strictEqual(found.code, 0, found.err)
-          assert.include(found.err, said)
+        const found = yield* run("query", "SELECT id, customer_document_number FROM invoices", ...at)
+        assert.strictEqual(found.code, 0, found.err)
+        assert.include(found.err, said)
+        for (
+          const asked of [
+            ["invoices-by-customer"],
+            ["invoices-by-status", "--where", "customerDocumentNumber=null"],
+            ["invoices-by-status", "--where", "customer_document_number=1"]
+          ]
+        ) {
+          const refused = yield* run("query", ...asked, ...at)
+          assert.deepStrictEqual([refused.code, refused.out], [2, ""])
+          assert.include(refused.err, `${asked[0]} needs customerDocumentNumber, which the copy leaves out`)
         }
         assert.notInclude((yield* run("query", "SELECT id FROM invoices", ...at)).err, "leaves")
       }

@@ -13,7 +13,7 @@ import { layoutOf, storable } from "../plan/Columns.ts"
 import type { FinalStates } from "../port/ListFreshness.ts"
 import type { SinkError } from "../port/Sink.ts"
 import { isPseudonym } from "../rule/Pseudonym.ts"
-import { pseudonymFields } from "../rule/StoredRule.ts"
+import { omittedIn, pseudonymFields } from "../rule/StoredRule.ts"
 import type { Dialect } from "../statement/Dialect.ts"
 import { QueryError, type QueryResult } from "../statement/Statement.ts"
 import { finalStatesIn, finalStatesText, lackingIn } from "../store/OpenRecords.ts"
@@ -222,22 +222,34 @@ export const statementOf = Effect.fnUntraced(function*(
 })
 
 /**
- * Fails if a condition compares a field with a value that it cannot have in the copy: any but a pseudonym, if the rule for personal
- * data replaces the field. A user who may not read the rule may compare.
+ * Fails if the question, the month or a condition needs a field that the copy leaves out: every record would look as if it had no
+ * value there. A date that is replaced by a pseudonym has no day or month. Also fails if a condition compares a field that the
+ * rule for personal data replaces with another value than a pseudonym. For a user who may not read the rule, nothing is refused.
  */
-export const requireComparable = Effect.fnUntraced(function*(
+export const requireFields = Effect.fnUntraced(function*(
   destination: StoredDestination,
-  list: Lists.AnyList,
-  where: ReadonlyArray<FieldCondition>
+  { chart, fields, list, monthOf, name, status }: Question,
+  { month, where = [] }: Pick<QuestionParameters, "month" | "where"> = {}
 ): Effect.fn.Return<void, QueryError> {
   const personal = Effect.scoped(Effect.flatMap(reader(destination), (opened) => opened.personal))
-  const replaced = pseudonymFields(
-    yield* Effect.orElseSucceed(Effect.map(personal, ({ rule }) => rule), () => undefined),
-    list
-  )
-  for (const condition of where) {
+  const rule = yield* Effect.orElseSucceed(Effect.map(personal, (state) => state.rule), () => undefined)
+  const [omitted, replaced] = [new Set(omittedIn(rule)), pseudonymFields(rule, list)]
+  const compared = where.flatMap((condition) => {
     const field = columnOfPath(list, condition.path.names)?.path.join(".")
-    if (field === undefined || !replaced.has(field) || !("value" in condition)) continue
+    return field === undefined ? [] : [{ condition, field }]
+  })
+  const exact = [
+    ...chart.isOverTime ? fields : [],
+    ...month === undefined ? [] : [monthOf],
+    ...status === undefined ? [] : ["status"]
+  ]
+  const lacking = new Set([
+    ...[...fields, ...exact, ...compared.map(({ field }) => field)].filter((field) => omitted.has(field)),
+    ...exact.filter((field) => replaced.has(field))
+  ])
+  if (lacking.size > 0) return yield* lacks(name, [...lacking])
+  for (const { condition, field } of compared) {
+    if (!replaced.has(field) || !("value" in condition)) continue
     const { isText, operator, value } = condition
     const isNull = value === "null" && !isText && (operator === "=" || operator === "!=")
     if (isNull || isPseudonym(value)) continue
@@ -247,6 +259,13 @@ export const requireComparable = Effect.fnUntraced(function*(
     })
   }
 })
+
+const lacks = (question: string, fields: ReadonlyArray<string>): QueryError =>
+  new QueryError({
+    problem: `${question} needs ${
+      fields.join(" and ")
+    }, which the copy leaves out or replaces by its rule for personal data.`
+  })
 
 /** Returns the statement with its values in place of the parameters, for people. */
 export const withValues = ({ parameters, sql }: Statement): string =>
@@ -265,13 +284,7 @@ export const basisOf = Effect.fnUntraced(function*(
   if (question.dateOf === undefined) return undefined
   const opened = yield* reader(destination)
   const lacking = yield* lackingIn(opened, question.list, question.fields)
-  if (lacking.length > 0) {
-    return yield* new QueryError({
-      problem: `${question.name} needs ${
-        lacking.join(" and ")
-      }, which the copy leaves out or replaces by its rule for personal data.`
-    })
-  }
+  if (lacking.length > 0) return yield* lacks(question.name, lacking)
   return {
     nowMs: DateTime.toEpochMillis(yield* DateTime.now),
     finalStates: question.isOfOpen ? yield* finalStatesIn(opened, question.list, configured) : undefined

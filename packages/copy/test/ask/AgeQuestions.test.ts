@@ -259,6 +259,13 @@ describe.each(kinds)("ages of open records: %s", (kind) => {
       })
       const refused = yield* Effect.flip(ask(destination, "open-payouts-by-age"))
       assert.include(refused.message, "open-payouts-by-age needs createdAt, which the copy leaves out")
+      const required = (name: string, month?: string) =>
+        Questions.requireFields(destination, questionNamed(name), { month })
+      const byDay = yield* Effect.flip(required("payouts-by-day"))
+      assert.include(byDay.message, "payouts-by-day needs createdAt, which the copy leaves out")
+      const ofMonth = yield* Effect.flip(required("payouts-by-status", "2024-06"))
+      assert.include(ofMonth.message, "payouts-by-status needs createdAt, which the copy leaves out")
+      yield* required("payouts-by-status")
     }).pipe(Effect.scoped), 60_000)
 
   it.live("has each payment day with what is settled and what is expected", () =>
