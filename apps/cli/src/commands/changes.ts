@@ -32,7 +32,7 @@ import {
 import { DateTime, Effect, Stream } from "effect"
 import { Command, Flag } from "effect/cli"
 import { outputs } from "../contract/Outputs.ts"
-import { expected, sinceMs } from "../listing/Since.ts"
+import { expected, localProblem, sinceMs } from "../listing/Since.ts"
 import { changedFields, fieldsIn, namesIn } from "../output/ChangedFields.ts"
 import { type Column, numberCell, printRows, rowFormatFlag } from "../output/Rows.ts"
 import type * as Table from "../output/Table.ts"
@@ -93,15 +93,15 @@ export const changesCommand = Command.make(
   Effect.fnUntraced(function*(given) {
     const { ack, follow, format, resource } = given
     const now = DateTime.toEpochMillis(yield* DateTime.now)
+    const sinceProblem = localProblem(given.since ?? "")
     const { after, consumer, destination, generation, since } = yield* checkAll({
       flags: checkFlags(given),
       generation: setting({ name: "generation", text: given.generation }, undefined, generationName),
       after: setting({ name: "after", text: given.after }, undefined, changeNumber),
       consumer: setting({ name: "consumer", text: given.consumer }, undefined, consumerName),
-      since: setting({ name: "since", text: given.since }, undefined, {
-        expected,
-        parse: (text) => sinceMs(text, now)
-      }),
+      since: sinceProblem === undefined
+        ? setting({ name: "since", text: given.since }, undefined, { expected, parse: (text) => sinceMs(text, now) })
+        : Effect.fail(usage(`--since: ${sinceProblem}`)),
       destination: fromDestination(given.from)
     })
     // Loaded only here, because most commands print no table.

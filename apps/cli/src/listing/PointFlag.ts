@@ -14,7 +14,7 @@ import {
 import { CommandExit, ExitCode, type SettingParser, usage, wholeNumber } from "@payments/program"
 import { DateTime, Effect } from "effect"
 import { logWrapped } from "../output/Wrapped.ts"
-import { endOfDayMs, momentMs } from "./Since.ts"
+import { endOfDayMs, localProblem, momentMs } from "./Since.ts"
 
 export const pointMetavar = "SEQ|TIME|DAY"
 
@@ -42,6 +42,8 @@ const pointOf = Effect.fnUntraced(function*(
   const point = parser.parse(text)
   if (point === undefined) return yield* usage(`Invalid value for ${name}. Expected: ${parser.expected}`)
   if (typeof point === "number") return point
+  const problem = localProblem(text)
+  if (problem !== undefined) return yield* usage(`${name}: ${problem}`)
   const now = DateTime.formatIso(yield* DateTime.now)
   if (point.time <= now) return point
   return yield* usage(

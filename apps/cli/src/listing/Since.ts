@@ -18,9 +18,11 @@ export const sinceMs = (text: string, nowMs: number): number | undefined => {
   return momentMs(text)
 }
 
+const shape = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2}(?:\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})?)?$/
+
 /** Returns a day's start, or a time, in milliseconds since 1970; undefined for any other text. */
 export const momentMs = (text: string): number | undefined => {
-  const match = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2}(?:\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2})?)?$/.exec(text)
+  const match = shape.exec(text)
   if (match === null) return undefined
   const [, day = "", minutes = "00:00", seconds = ":00", zone = ""] = match
   if (!Days.isDay(day)) return undefined
@@ -35,4 +37,55 @@ export const endOfDayMs = (text: string): number | undefined => {
   const next = new Date(0, 0, 1)
   next.setFullYear(year, month - 1, day + 1)
   return next.getTime() - 1
+}
+
+/**
+ * Says why a day or a time without a zone is not one moment in the time zone of this machine: the zone is unknown, or the clock
+ * was put forward or back at this time. Undefined if it is one, or if the text needs no time zone.
+ */
+export const localProblem = (text: string): string | undefined => {
+  const [, , minutes, , zone] = shape.exec(text) ?? []
+  const moment = momentMs(text)
+  const isLocal = text === "today" || text === "yesterday" || (moment !== undefined && zone === undefined)
+  if (!isLocal) return undefined
+  if (isZoneUnknown()) {
+    return "TZ does not name a known time zone, so it would count as UTC. Set TZ to a name such as Europe/Berlin, or give a time with an offset, such as 2024-05-01T10:00Z."
+  }
+  if (moment === undefined || minutes === undefined) return undefined
+  const [clock, given] = [clockOf(moment), minutes.replace(/^24/, "00")]
+  // Where the clock is put forward, the moment has another time. Where it is put back, the moment is the first of two.
+  const second = moment + (offsetMs(moment + dayMs) - offsetMs(moment))
+  const problem = clock !== given
+    ? "does not exist"
+    : second > moment && clockOf(second) === clock
+    ? "occurs twice"
+    : undefined
+  return problem === undefined
+    ? undefined
+    : `this time ${problem} in the time zone of this machine, because the clock is changed. Add the offset, such as Z or +02:00.`
+}
+
+const dayMs = 24 * 3_600_000
+
+/** Returns by how much UTC is ahead of the time zone of this machine. */
+const offsetMs = (ms: number): number => new Date(ms).getTimezoneOffset() * 60_000
+
+/** Returns the time of day in the time zone of this machine: `HH:MM`. */
+const clockOf = (ms: number): string => {
+  const date = new Date(ms)
+  return [date.getHours(), date.getMinutes()].map((part) => String(part).padStart(2, "0")).join(":")
+}
+
+/** Whether `TZ` is set to a text that Node takes for UTC because it does not know it. The path of a file is not checked. */
+const isZoneUnknown = (): boolean => {
+  const name = (process.env["TZ"] ?? "").replace(/^:/, "")
+  // Node also knows forms such as UTC+3, which Intl refuses.
+  if (name === "" || name.startsWith("/") || new Date().getTimezoneOffset() !== 0) return false
+  try {
+    Intl.DateTimeFormat("en", { timeZone: name })
+    return false
+  } catch {
+    // It throws only because it does not know the zone.
+    return true
+  }
 }

@@ -179,4 +179,25 @@ describe("--at", () => {
       assert.strictEqual(found.code, 2)
       assert.include(found.stderr, "--at needs a copy")
     }))
+
+  it.live("is refused if this machine's time zone does not say which moment it is", () =>
+    Effect.gen(function*() {
+      for (
+        const [TZ, at, problem] of [
+          ["Europe/Berlin", "2024-03-31T02:30", "--at: this time does not exist in the time zone"],
+          ["Europe/Berlin", "2024-10-27T02:30", "--at: this time occurs twice in the time zone"],
+          ["Nowhere/None", "2024-05-31", "--at: TZ does not name a known time zone"]
+        ] as const
+      ) {
+        const found = yield* payments(["query", "invoices-by-status", "--from", "sqlite:absent.db", "--at", at], {
+          env: { TZ }
+        })
+        assert.strictEqual(found.code, 2)
+        assert.include(found.stderr.replaceAll(/\s+/g, " "), problem)
+      }
+      const since = yield* payments(["changes", "--from", "sqlite:absent.db", "--since", "2024-10-27T02:30"], {
+        env: { TZ: "Europe/Berlin" }
+      })
+      assert.include(since.stderr.replaceAll(/\s+/g, " "), "--since: this time occurs twice")
+    }))
 })

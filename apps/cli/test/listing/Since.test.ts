@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { sinceMs } from "../../src/listing/Since.ts"
+import { localProblem, sinceMs } from "../../src/listing/Since.ts"
 
 const hour = 3_600_000
 const now = Date.UTC(2024, 4, 10, 12, 30)
@@ -32,6 +32,47 @@ describe("--since", () => {
       assert.strictEqual(sinceMs("yesterday", Date.UTC(2024, 4, 10, 3)), Date.UTC(2024, 4, 8, 5))
       process.env["TZ"] = "Europe/Berlin"
       assert.strictEqual(sinceMs("yesterday", Date.UTC(2024, 3, 1, 12)), Date.UTC(2024, 2, 30, 23))
+    } finally {
+      if (before === undefined) delete process.env["TZ"]
+      else process.env["TZ"] = before
+    }
+  })
+
+  it("needs an offset if the clock is changed at this time, or if the time zone is unknown", () => {
+    const before = process.env["TZ"]
+    const problems = (zone: string, texts: ReadonlyArray<string>) => {
+      process.env["TZ"] = zone
+      return texts.map((text) => /does not exist|occurs twice|TZ does not name/.exec(localProblem(text) ?? "")?.[0])
+    }
+    const none = undefined
+    try {
+      const night = ["2024-03-31T01:59", "2024-03-31T02:00", "2024-03-31T02:59", "2024-03-31T03:00"]
+      assert.deepStrictEqual(problems("Europe/Berlin", night), [none, "does not exist", "does not exist", none])
+      const autumn = ["2024-10-27 01:59:59", "2024-10-27 02:00", "2024-10-27T02:59:59", "2024-10-27T03:00"]
+      assert.deepStrictEqual(problems("Europe/Berlin", autumn), [none, "occurs twice", "occurs twice", none])
+      const others = [
+        "2024-03-31T02:30+02:00",
+        "2024-10-27T02:30Z",
+        "2024-10-27",
+        "2024-05-01T24:00",
+        "7d",
+        "today",
+        "x"
+      ]
+      assert.deepStrictEqual(problems("Europe/Berlin", others), others.map(() => none))
+      assert.deepStrictEqual(problems("America/Sao_Paulo", ["2018-11-04", "2018-11-04T00:30", "2018-02-17T23:30"]), [
+        none,
+        "does not exist",
+        "occurs twice"
+      ])
+      const local = ["2024-05-01", "2024-05-01T10:00", "today", "yesterday"]
+      for (const zone of ["Nowhere/None", "CET-1CEST", ":Europe/Berlinn"]) {
+        assert.deepStrictEqual(problems(zone, local), local.map(() => "TZ does not name"), zone)
+        assert.deepStrictEqual(problems(zone, ["2024-05-01T10:00Z", "24h"]), [none, none])
+      }
+      for (const zone of ["", "UTC", "Etc/GMT-5", "UTC+3", ":Europe/Berlin", "/etc/localtime"]) {
+        assert.deepStrictEqual(problems(zone, local), local.map(() => none), zone)
+      }
     } finally {
       if (before === undefined) delete process.env["TZ"]
       else process.env["TZ"] = before
