@@ -33,10 +33,19 @@ const mostDigits = 60
 const grouped = /^\d{1,3}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*(?:([.,])(\d+))?$/
 const simple = /^(\d*)([.,])(\d+)$/
 
+/** A currency such as €, US$ or EUR, before or after the digits. */
+const withCurrency = /^[^\p{L}\p{Sc}]*(?:\p{Lu}{0,3}\p{Sc}|\p{Lu}{3})[^\p{L}\p{Sc}]*$/u
+
 /** Reads a text. No problem repeats it, because a wrong column may have personal data. */
 export const readAmount = (given: string, { decimal, hasParentheses }: AmountRules): Reading => {
   let text = given.trim()
   if (text === "") return { problem: "is empty" }
+  if (withCurrency.test(text) && /\d/.test(text)) {
+    return {
+      problem:
+        "has a currency sign or code. Only numbers are read, so that no currencies are added up: remove it from the column, and keep the lines of one currency"
+    }
+  }
   let isNegative = false
   if (text.startsWith("(") && text.endsWith(")")) {
     if (!hasParentheses) {

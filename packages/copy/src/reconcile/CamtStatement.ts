@@ -86,6 +86,8 @@ class CamtReader {
   readonly #parser = sax.parser(true, parserOptions)
   readonly #path: Array<string> = []
   #text = ""
+  /** The attributes of the next tag. The parser does not report a repeated one as an error. */
+  readonly #attributes = new Set<string>()
   /** The currency that the current element names. */
   #named: string | undefined
   #sinceEvent = 0
@@ -123,7 +125,17 @@ class CamtReader {
       onopentag: (tag) => {
         // With `xmlns`, a tag has these members.
         const { attributes, local, uri } = tag as sax.QualifiedTag
+        this.#attributes.clear()
         this.#open(local, uri, attributes["Ccy"]?.value)
+      },
+      onattribute: (attribute) => {
+        // With `xmlns`, an attribute has these members. All attributes of a tag come before the tag.
+        const { local, uri } = attribute as sax.QualifiedAttribute
+        const name = `${uri} ${local}`
+        if (this.#attributes.has(name)) {
+          throw this.#problem("the XML is not well-formed: an element has an attribute twice")
+        }
+        this.#attributes.add(name)
       },
       onclosetag: () => this.#close(),
       ontext: (text) => this.#add(text),
@@ -278,9 +290,17 @@ class CamtReader {
     const column = this.#columnHere()
     if (column === undefined) return
     const earlier = values.get(column)
-    // Remittance information may have several lines. Of all other values, the first one counts.
+    // Remittance information may have several lines. The first amount is that of the entry or transaction itself.
     if (earlier === undefined) values.set(column, { text, currency: this.#named })
     else if (column === "remittance") values.set(column, { ...earlier, text: `${earlier.text} ${text}` })
+    else if (column !== "amount" && earlier.text !== text && this.#isUsed(column)) {
+      throw this.#problem(`an entry or transaction has two values of ${column}. Compare another column: --map`)
+    }
+  }
+
+  #isUsed(column: CamtColumn): boolean {
+    const { day, fee, keys } = this.#options
+    return column === day || column === fee || keys.includes(column)
   }
 
   #endTransaction(): void {

@@ -39,6 +39,8 @@ export class Lines {
   /** The first line without one of the compared texts. */
   firstWithoutKey: number | undefined
   withoutKey = 0
+  /** The lines whose date is empty. Only a date that is not compared may be. */
+  withoutDay = 0
   decimal: DecimalMark | undefined
   readonly dates: DateColumn
   readonly #ledger: Ledger
@@ -68,6 +70,7 @@ export class Lines {
       this.firstWithoutKey ??= line
       this.withoutKey++
     }
+    if (raw.day?.trim() === "") this.withoutDay++
     const isPending = amount === "ambiguous" || fee === "ambiguous" || day === "ambiguous"
     this.#ledger.addLine({ line, key, ...isPending ? noValues : valuesOf(amount, fee, day) })
     if (isPending) {

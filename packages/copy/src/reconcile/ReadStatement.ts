@@ -64,6 +64,8 @@ export interface StatementShape {
   readonly lines: number
   readonly withoutKey: number
   readonly firstWithoutKey: number | undefined
+  /** The lines that have an empty date in the column of the dates. */
+  readonly withoutDay: number
   readonly firstDay: number | undefined
   /** The last day of the lines, and of the period that the statement names. */
   readonly lastDay: number | undefined
@@ -98,10 +100,11 @@ const read = async (ledger: Ledger, options: ReadOptions, signal: AbortSignal): 
   const source = createReadStream(options.file, { highWaterMark: chunkBytes, signal })[Symbol.asyncIterator]()
   try {
     const beginning = await firstBytes(source)
-    refuseBinary(beginning)
+    refuseBinary(beginning, options.encoding)
     const isXml = /^(?:\ufeff|\xef\xbb\xbf)?\s*<|^(?:\xff\xfe<\0|\xfe\xff\0<)/.test(
       beginning.subarray(0, 200).toString("latin1")
     )
+    if (isXml) refuseCsvNotation(options)
     const decoder = new Decoder(options.encoding ?? (isXml ? xmlEncoding(beginning) : undefined))
     const texts = decoded(decoder, beginning, source, signal)
     const lines = new Lines(ledger, {
@@ -127,6 +130,7 @@ const read = async (ledger: Ledger, options: ReadOptions, signal: AbortSignal): 
       lines: lines.count,
       withoutKey: lines.withoutKey,
       firstWithoutKey: lines.firstWithoutKey,
+      withoutDay: lines.withoutDay,
       firstDay: lines.firstDay,
       lastDay: lines.lastDay === undefined
         ? camt?.through
@@ -158,11 +162,40 @@ const binaryFormats: ReadonlyArray<readonly [start: string, problem: string]> = 
   ["%PDF", "It is a PDF, and is not read. Ask the bank for CSV or camt.053."]
 ]
 
-const refuseBinary = (bytes: Buffer): void => {
+// oxlint-disable-next-line no-control-regex -- these are the bytes of UTF-32: its mark, or three zeros beside an ASCII character
+const utf32 = /^(?:\xff\xfe\0\0|\0\0\xfe\xff|[^\0]\0{3}|\0{3}[^\0])/
+/** The control characters without NUL, and without those that texts have: tab, line breaks and form feed. */
+// oxlint-disable-next-line no-control-regex -- these are control characters
+const controls = /[\x01-\x08\x0b\x0e-\x1f\x7f]/g
+/** Random bytes have three times as many. */
+const mostControls = 0.03
+
+const refuseBinary = (bytes: Buffer, encoding: Encoding | undefined): void => {
   if (bytes.length === 0) throw new StatementError({ problem: "The file is empty." })
-  const start = bytes.subarray(0, 8).toString("latin1")
+  const start = bytes.subarray(0, 4096).toString("latin1")
   const found = binaryFormats.find(([magic]) => start.startsWith(magic))
   if (found !== undefined) throw new StatementError({ problem: found[1] })
+  if (utf32.test(start)) throw new StatementError({ problem: "It is UTF-32, and is not read. Save it as UTF-8." })
+  const isUtf16 = /^(?:\xff\xfe|\xfe\xff)/.test(start) || encoding === "utf-16le" || encoding === "utf-16be"
+  if (!isUtf16 && (start.match(controls)?.length ?? 0) > mostControls * start.length) {
+    throw new StatementError({ problem: "It is no text file, and is not read. Ask the bank for CSV or camt.053." })
+  }
+}
+
+/** What is said about the notation of a CSV file must not be ignored in silence. */
+const refuseCsvNotation = ({ dates, decimal, hasParentheses, separator }: StatementNotation): void => {
+  const given = [
+    ...separator === undefined ? [] : ["--separator"],
+    ...decimal === undefined ? [] : ["--decimal"],
+    ...dates === undefined ? [] : ["--dates"],
+    ...hasParentheses ? ["--parentheses"] : []
+  ]
+  if (given.length === 0) return
+  throw new StatementError({
+    problem: `It is camt.053, which has one notation. Leave out ${
+      given.join(", ")
+    }, also in the settings that --statement names.`
+  })
 }
 
 /** Returns the encoding that an XML declaration names. Without one, XML is UTF-8. */
@@ -230,17 +263,18 @@ const camtDefaults: { readonly [field: string]: CamtColumn } = {
 
 const camtOptions = ({ amount, day, isGrouped, keys, map }: ReadOptions) => {
   const columnOf = ({ field }: ComparedField, fallback: CamtColumn | undefined): CamtColumn => {
-    const name = map[field]?.column ?? camtDefaults[field] ?? fallback
+    const mapped = map[field]?.column
+    const name = mapped ?? camtDefaults[field] ?? fallback
     const column = columnNames.find((one) => one === name)
     if (column !== undefined) return column
     const near = name === undefined ? [] : nearest(name, columnNames)
     throw new StatementError({
-      problem: `camt.053 has no column for ${field}. Say which one it is with --map ${field}=${
-        near[0] ?? "COLUMN"
-      }. Its columns are ${columnNames.join(", ")}.`
+      problem: `camt.053 has no column ${
+        mapped === undefined ? `for ${field}` : `${printable(mapped)}, which is given for ${field}`
+      }. Say which one it is with --map ${field}=${near[0] ?? "COLUMN"}. Its columns are ${columnNames.join(", ")}.`
     })
   }
-  if (columnOf(amount, "amount") !== "amount") {
+  if ((map[amount.field]?.column ?? "amount") !== "amount") {
     throw new StatementError({
       problem: "The amount of camt.053 is the column amount. Use --map amount=-amount to reverse its sign."
     })

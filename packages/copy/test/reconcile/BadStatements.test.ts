@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { temporaryFolder } from "@payments/testkit/Folder"
 import { Effect, Exit, Scope } from "effect"
+import { createHash } from "node:crypto"
 import { join } from "node:path"
 import { gzipSync } from "node:zlib"
 import { afterAll, beforeAll } from "vitest"
@@ -24,6 +25,10 @@ afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
 const head = "reference;amount;settlementDate\n"
 const dated = { on: ["reference", "amount", "settlementDate"] }
 const cents = { decimals: 2 }
+
+/** Returns bytes that look random, and are the same in every run. */
+const randomBytes = (length: number, seed: string): Uint8Array =>
+  createHash("shake256", { outputLength: length }).update(seed).digest()
 
 /** The content of a file, the options, and what the error says. */
 const cases: ReadonlyArray<readonly [string, string | Uint8Array, Partial<ReconcileOptions>, RegExp]> = [
@@ -71,6 +76,15 @@ const cases: ReadonlyArray<readonly [string, string | Uint8Array, Partial<Reconc
     /line 2, column 2 \(amount\): the amount is in parentheses/
   ],
   ["an exponent", head + "A;1;\nB;1e3;\n", cents, /line 3, column 2 \(amount\): the amount has an exponent/],
+  ...["€ 12.00", "12,00 €", "12.00 EUR", "-EUR 12", "US$12", "1.234,56 CHF"].map((amount) =>
+    [
+      `a currency: ${amount}`,
+      `${head}A;1;\nB;${amount};\n`,
+      cents,
+      /line 3, column 2 \(amount\): the amount has a currency sign or code\. Only numbers are read, .*remove it/
+    ] as const
+  ),
+  ["a word instead of an amount", head + "A;12 abc;\n", cents, /line 2, column 2 \(amount\): the amount is no amount/],
   ["an empty amount", head + "A;;\n", {}, /line 2, column 2 \(amount\): the amount is empty/],
   [
     "two decimal marks",
@@ -127,6 +141,15 @@ const cases: ReadonlyArray<readonly [string, string | Uint8Array, Partial<Reconc
     {},
     /is a ZIP archive, such as an xlsx workbook, and is not read/
   ],
+  ...[0xff_fe_00_00, 0x0000_feff, undefined].map((mark) => {
+    const text = `${head}A;1;\n`
+    const bytes = Buffer.alloc((text.length + 1) * 4)
+    for (const [index, letter] of [...text].entries()) bytes.writeUInt32LE(letter.charCodeAt(0), (index + 1) * 4)
+    if (mark !== undefined) bytes.writeUInt32BE(mark, 0)
+    return ["UTF-32", mark === undefined ? bytes.subarray(4) : bytes, {}, /: It is UTF-32, and is not read/] as const
+  }),
+  ["random bytes", randomBytes(5000, "a"), {}, /: It is no text file, and is not read/],
+  ["a few random bytes", randomBytes(200, "b"), {}, /: It is no text file, and is not read/],
   ["gzip", gzipSync("reference;amount\nA;1\n"), {}, /compressed with gzip, and is not read/],
   ["an old workbook", Buffer.from("\xd0\xcf\x11\xe0\xa1\xb1", "latin1"), {}, /old Excel/],
   [

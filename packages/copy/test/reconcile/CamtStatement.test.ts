@@ -257,6 +257,39 @@ describe("a statement in camt.053", () => {
       }
     }))
 
+  it.live("takes two equal references, and two that are not compared", () =>
+    Effect.gen(function*() {
+      const equal = statement(entries).replace("<EndToEndId>R-1</EndToEndId>", "$&$&")
+      const others = statement(entries).replace("<EndToEndId>R-1</EndToEndId>", "$&<TxId>1</TxId><TxId>2</TxId>")
+      for (const text of [equal, others]) assert.strictEqual((yield* compared(text)).totals.matched.records, 4)
+    }))
+
+  it.live("refuses what is said about the notation of CSV, instead of ignoring it", () =>
+    Effect.gen(function*() {
+      assert.strictEqual(
+        yield* problemOf(statement(entries), {
+          decimal: ",",
+          separator: "semicolon",
+          dates: "dmy",
+          hasParentheses: true
+        }),
+        "It is camt.053, which has one notation. Leave out --separator, --decimal, --dates, --parentheses, also in the settings that --statement names."
+      )
+      assert.match(yield* problemOf(statement(entries), { decimal: "." }), /Leave out --decimal, also/)
+    }))
+
+  it.live("says which given column camt.053 does not have", () =>
+    Effect.gen(function*() {
+      const mapped = (field: string, column: string) =>
+        problemOf(statement(entries), { map: { [field]: { column, isNegated: false } } })
+      assert.match(
+        yield* mapped("reference", "foo"),
+        /^camt\.053 has no column foo, which is given for reference\. Say which one it is with --map reference=COLUMN\./
+      )
+      assert.match(yield* mapped("reference", "entToEndId"), /--map reference=endToEndId\./)
+      assert.match(yield* mapped("amount", "Betrag"), /^The amount of camt\.053 is the column amount\./)
+    }))
+
   const bomb = `<!DOCTYPE lolz [<!ENTITY a "lol"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>\n`
   it.live.each(
     [
@@ -288,6 +321,21 @@ describe("a statement in camt.053", () => {
         "two signs of an entry",
         statement(entries).replace("<CdtDbtInd>CRDT</CdtDbtInd><Sts>", "<CdtDbtInd>DBIT</CdtDbtInd>$&"),
         /line 5, column \d+: an amount has two signs \(CdtDbtInd\)/
+      ],
+      [
+        "two references of a transaction",
+        statement(entries).replace("<EndToEndId>R-1</EndToEndId>", "$&<EndToEndId>R-2</EndToEndId>"),
+        /line 6, column \d+: an entry or transaction has two values of endToEndId/
+      ],
+      [
+        "a repeated attribute",
+        statement(entries).replace(`<Amt Ccy="EUR">150.25`, `<Amt Ccy="USD" Ccy="EUR">150.25`),
+        /line 5, column \d+: the XML is not well-formed: an element has an attribute twice/
+      ],
+      [
+        "an attribute that is repeated with another prefix",
+        statement(entries).replace("<Stmt>", `<Stmt xmlns:a="urn:x" xmlns:b="urn:x" a:n="1" b:n="2">`),
+        /an element has an attribute twice/
       ],
       ["a file that was cut", statement(entries).slice(0, -20), /not well-formed: Unclosed root tag/],
       [
@@ -351,7 +399,9 @@ describe("a statement in camt.053", () => {
   it.live("names its columns", () =>
     Effect.gen(function*() {
       const map = { reference: { column: "endtoendId", isNegated: false } }
-      assert.match(yield* problemOf(statement(entries), { map }), /no column for reference\..*endToEndId/)
+      const near =
+        /no column endtoendId, which is given for reference\. Say which one it is with --map reference=endToEndId/
+      assert.match(yield* problemOf(statement(entries), { map }), near)
       assert.match(yield* problemOf(statement(entries), { on: ["contract", "amount"] }), /no column for contract/)
     }))
 })
