@@ -60,8 +60,13 @@ const signed = (difference: bigint) => ({
   table: `${difference > 0n ? "+" : ""}${difference}`
 })
 
+/** A record's own `id` has another column. */
 const keyColumns = (keys: ReadonlyArray<string>): ReadonlyArray<Column<Entry | EntryRow>> =>
-  keys.map((name, index) => ({ name, wholeUpTo: 40, of: (row) => row.keys[index] ?? null }))
+  keys.map((name, index) => ({
+    name: name === "id" ? "keyId" : name,
+    wholeUpTo: 40,
+    of: (row) => row.keys[index] ?? null
+  }))
 
 /** The columns of a row for each line and record, for programs. */
 export const rowColumns = ({ day, keys }: Pick<Reconciled, "day" | "keys">): ReadonlyArray<Column<EntryRow>> => [
@@ -154,6 +159,7 @@ export const shapeText = (file: string, shape: StatementShape): string => {
     : firstDay === lastDay
     ? ` of ${dayText(firstDay)}`
     : ` of ${dayText(firstDay)} to ${dayText(lastDay)}`
+  const [noun, nouns] = format === "csv" ? ["line", "lines"] as const : ["entry", "entries"] as const
   const parts = [
     format === "csv" ? "CSV" : "camt.053",
     `${encoding.toUpperCase()}${hasMark ? " with a byte order mark" : ""}`,
@@ -161,18 +167,18 @@ export const shapeText = (file: string, shape: StatementShape): string => {
     ...csv === undefined || csv.headerLine === 1 ? [] : [`columns named in line ${csv.headerLine}`],
     ...decimal === undefined ? [] : [`decimal ${decimal === "," ? "comma" : "point"}`],
     ...dates === undefined ? [] : [`dates ${dates}`],
-    `${counted(lines, format === "csv" ? "line" : "entry", format === "csv" ? "lines" : "entries")}${days}`
+    `${counted(lines, noun, nouns)}${days}`
   ]
   const notes = [
     ...camt === undefined || camt.notBooked === 0
       ? []
-      : [` ${grouped(camt.notBooked)} entries are not booked, and left out.`],
+      : [` ${counted(camt.notBooked, "entry is", "entries are")} not booked, and left out.`],
     ...withoutKey === 0
       ? []
       : [
-        ` ${
-          grouped(withoutKey)
-        } of the lines have nothing to compare them by, the first one is line ${shape.firstWithoutKey}.`
+        ` ${counted(withoutKey, `${noun} has`, `${nouns} have`)} nothing to compare ${
+          withoutKey === 1 ? "it" : "them"
+        } by, the first one is ${noun} ${shape.firstWithoutKey}.`
       ]
   ]
   return `${printable(file)}: ${parts.join(", ")}.${notes.join("")}`
@@ -254,11 +260,22 @@ export const notesOf = (
   const mapping = day === undefined ? "" : `, or its column with --map ${day}=COLUMN`
   return [
     age,
-    ...lastDay === undefined
-      ? [
-        `The statement's lines have no dates, so records count as missing there also if they are due later. Name its last day with --through${mapping}.`
-      ]
-      : [],
+    ...lastDay !== undefined
+      ? statement.lines === 0 ? ["The statement has no booked entries."] : []
+      : [
+        statement.lines === 0
+          ? "The statement has no booked entries and names no last day, so records count as missing there also if they are due later. Name it with --through."
+          : `The statement's lines have no dates, so records count as missing there also if they are due later. Name its last day with --through${mapping}.`
+      ],
+    // The period of a statement of camt.053 includes its lines without a date.
+    ...statement.withoutDay === 0 || lastDay === undefined || lastDay !== statement.lastDay ||
+        statement.camt?.through !== undefined
+      ? []
+      : [
+        `${
+          counted(statement.withoutDay, "line has", "lines have")
+        } no date, so the statement's last day may be later than ${dayText(lastDay)}. Name it with --through.`
+      ],
     ...dueBefore === 0 || statement.firstDay === undefined || day === undefined
       ? []
       : [

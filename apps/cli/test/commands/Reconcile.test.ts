@@ -62,7 +62,53 @@ const exported = Effect.gen(function*() {
 
 const totals = "1 matched, 1 expected, 1 missing here, 2 missing there, 2 different."
 
+const camt = (entries: string, period = "") =>
+  `<Document xmlns="urn:iso:std:iso:20022:tech:xsd:camt.053.001.08"><BkToCstmrStmt><Stmt>${period}${entries}</Stmt></BkToCstmrStmt></Document>`
+
 layer(Chromium.layer, { excludeTestServices: true })("payments reconcile", (it) => {
+  it.effect("says what the lines of a statement lack", () =>
+    Effect.gen(function*() {
+      const { file, plain } = yield* exported
+      const notes = (content: string, ...args: ReadonlyArray<string>) => {
+        writeFileSync(file, content)
+        return Effect.map(
+          plain("--unit", "cents", "--format", "csv", ...args),
+          ({ err }) => err.replaceAll(/\s+/g, " ")
+        )
+      }
+      const pending =
+        `<Ntry><Amt Ccy="EUR">1</Amt><CdtDbtInd>CRDT</CdtDbtInd><Sts>PDNG</Sts><BookgDt><Dt>2024-05-01</Dt></BookgDt></Ntry>`
+      const none = yield* notes(camt(pending))
+      assert.include(none, "camt.053, UTF-8, 0 entries. 1 entry is not booked, and left out.")
+      assert.include(none, "The statement has no booked entries and names no last day, so records count")
+      assert.notInclude(none, "lines have no dates")
+      const period = "<FrToDt><ToDtTm>2024-05-31T23:59:59</ToDtTm></FrToDt>"
+      const ofPeriod = yield* notes(camt(pending + pending, period))
+      assert.include(ofPeriod, "2 entries are not booked, and left out.")
+      assert.include(ofPeriod, "The statement has no booked entries. ")
+      assert.include(yield* notes(camt(pending.replace("PDNG", "BOOK"))), "1 entry has nothing to compare it by")
+      const dated = "reference,amount,settlementDate\n,5,2024-05-01\nR-1,5,\n,6,\n"
+      const undated = yield* notes(dated)
+      assert.include(undated, "2 lines have nothing to compare them by, the first one is line 2.")
+      assert.include(undated, "2 lines have no date, so the statement's last day may be later than 2024-05-01.")
+      assert.notInclude(yield* notes(dated, "--through", "2024-05-31"), "have no date")
+    }).pipe(Effect.scoped))
+
+  it.effect("has a column of its own for the id that is compared", () =>
+    Effect.gen(function*() {
+      const { file, plain } = yield* exported
+      writeFileSync(file, "id,amount\na,123456\nx,5\n")
+      const compared = ["--on", "id,amount", "--show", "matched,missing"]
+      const { out } = yield* plain(...compared, "--format", "csv")
+      const rows: ReadonlyArray<Readonly<Record<string, string>>> = parse(out, { columns: true })
+      assert.strictEqual(out.split("\n")[0]?.slice(0, 25), "class,entry,line,id,keyId")
+      assert.deepStrictEqual(
+        rows.filter(({ line }) => line !== "").map(({ id, keyId }) => [id, keyId]).toSorted(),
+        [["", "x"], ["a", "a"]]
+      )
+      assert.match((yield* plain(...compared, "--format", "table")).out, /class +line +id +keyId /)
+    }).pipe(Effect.scoped))
+
   it.effect("prints totals and what does not match as a table, says how the file was read, and ends with 11", () =>
     Effect.gen(function*() {
       const { file, reconcile } = yield* exported
