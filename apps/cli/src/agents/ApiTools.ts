@@ -7,7 +7,16 @@ import type { Answer } from "./Answer.ts"
 import { type Continuation, makeContinuations } from "./Continuations.ts"
 import { type CopyState, copyStateAt, copyStateOf } from "./CopyAge.ts"
 import { fitting, type Json } from "./Json.ts"
-import { define, Refused, requireDestination, type Sources, type Tool, type ToolError, wholeNumber } from "./Tool.ts"
+import {
+  define,
+  pointArgument,
+  Refused,
+  requireDestination,
+  type Sources,
+  type Tool,
+  type ToolError,
+  wholeNumber
+} from "./Tool.ts"
 import type { Visibility } from "./Visibility.ts"
 
 export const apiTools = (sources: Sources): ReadonlyArray<Tool> => [listTool(sources), findTool(sources)]
@@ -122,9 +131,7 @@ const FindArguments = Schema.Struct({
       description: "default: the copy if the server has one"
     })
   ),
-  at: Schema.optionalKey(
-    Schema.String.annotate({ description: `in the copy: search the rows as they were then: ${pointWords}` })
-  ),
+  at: pointArgument(`in the copy: search the rows as they were then: ${pointWords}`),
   limit: wholeNumber(1, mostMatches, "matches of each list; default 20")
 })
 
@@ -137,7 +144,9 @@ interface Searched {
 /** Searches the service, or the copy as it is or as it was at a point. */
 const search = Effect.fnUntraced(function*(
   sources: Sources,
-  { at, limit, text, where }: Required<Omit<typeof FindArguments.Type, "at">> & { readonly at: string | undefined }
+  { at, limit, text, where }: Required<Omit<typeof FindArguments.Type, "at">> & {
+    readonly at: string | number | undefined
+  }
 ): Effect.fn.Return<Searched, ToolError> {
   const { api, visibility } = sources
   const point = yield* optionalPointIn(at, "at")

@@ -25,7 +25,16 @@ import { ListLabel } from "./ApiTools.ts"
 import { ageSecondsOf, copyStateAt, copyStateOf } from "./CopyAge.ts"
 import { cellValue, fitting, type Json } from "./Json.ts"
 import { explained, leftOutColumns, offer } from "./LeftOut.ts"
-import { define, Refused, requireDestination, type Sources, type Tool, type ToolError, wholeNumber } from "./Tool.ts"
+import {
+  define,
+  pointArgument,
+  Refused,
+  requireDestination,
+  type Sources,
+  type Tool,
+  type ToolError,
+  wholeNumber
+} from "./Tool.ts"
 import { shows } from "./Visibility.ts"
 
 export const copyTools = (sources: Sources): ReadonlyArray<Tool> => [
@@ -35,12 +44,8 @@ export const copyTools = (sources: Sources): ReadonlyArray<Tool> => [
   statusTool(sources)
 ]
 
-const pointArgument = {
-  at: Schema.optionalKey(Schema.String.annotate({ description: `read the rows as they were then: ${pointWords}` }))
-}
-
 const rowArguments = {
-  ...pointArgument,
+  at: pointArgument(`read the rows as they were then: ${pointWords}`),
   limit: wholeNumber(1, 500, "rows of this answer; default 50"),
   offset: wholeNumber(0, 1_000_000, "rows to skip; give the statement an ORDER BY")
 }
@@ -85,7 +90,7 @@ const queryTool = (sources: Sources): Tool => {
   )
 }
 
-const withPoint = (at: string | undefined) => at === undefined ? {} : { at }
+const withPoint = (at: string | number | undefined) => at === undefined ? {} : { at }
 
 /** A result over the rows as they are, or as they were at a point. */
 type Result = QueryResult & Partial<ResultAt>

@@ -67,3 +67,10 @@ export const requireDestination = ({ destination }: Sources) =>
 
 export const wholeNumber = (minimum: number, maximum: number, description: string) =>
   Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum, maximum })).annotate({ description }))
+
+/** A point of the copy's history. Agents often write the number of a change as a number. */
+export const pointArgument = (description: string) =>
+  Schema.optionalKey(
+    Schema.Union([Schema.String, Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))])
+      .annotate({ description })
+  )

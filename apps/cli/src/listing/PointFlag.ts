@@ -53,12 +53,12 @@ const pointOf = Effect.fnUntraced(function*(
   )
 })
 
-/** Returns the point of an optional flag, or of an argument with this name. */
+/** Returns the point of an optional flag, or of an argument with this name, which may be the number of a change. */
 export const optionalPointIn = (
-  text: string | undefined,
+  given: string | number | undefined,
   name = "--at"
 ): Effect.Effect<NamedPoint | undefined, CommandExit> =>
-  text === undefined ? Effect.succeed(undefined) : pointOf(name, text)
+  given === undefined ? Effect.succeed(undefined) : pointOf(name, String(given))
 
 /** Says why the rows at a point cannot be read. */
 export const pointProblems = {

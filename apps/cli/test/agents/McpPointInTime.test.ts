@@ -68,6 +68,34 @@ describe.each(["sqlite", "postgres"])("payments mcp with at, from %s", (kind) =>
       }).pipe(Effect.scoped)
   )
 
+  it.live("takes the number of a change as a number, too", () =>
+    Effect.gen(function*() {
+      const { call, client, textOf } = yield* connect(["--from", yield* exported(kind)])
+      const { tools } = yield* Effect.promise(() => client.listTools())
+      for (
+        const [tool, given] of Object.entries({
+          query: { sql },
+          ask: { question: "invoices-by-status" },
+          find: { text: "a" }
+        })
+      ) {
+        const [asNumber, asText] = yield* Effect.promise(() =>
+          Promise.all([call(tool, { ...given, at: 0 }), call(tool, { ...given, at: "0" })])
+        )
+        assert.deepStrictEqual(asNumber.data, asText.data)
+        const schema = tools.find(({ name }) => name === tool)?.inputSchema.properties?.["at"] as
+          | { readonly anyOf?: ReadonlyArray<{ readonly type: string }> } // the schema of a union
+          | undefined
+        assert.deepStrictEqual(schema?.anyOf?.map(({ type }) => type), ["string", "integer"])
+        for (const at of [-1, 0.5, true]) {
+          const refused = yield* Effect.promise(() => textOf(tool, { ...given, at }))
+          assert.deepStrictEqual([refused.isError, refused.text.includes("at: ")], [true, true], refused.text)
+        }
+      }
+      const page = yield* Effect.promise(() => call("query", { sql, at: 0, limit: 1 }))
+      assert.deepStrictEqual(page.next?.arguments, { sql, at: 0, limit: 1, offset: 1 })
+    }).pipe(Effect.scoped))
+
   it.live("leaves out what it leaves out of the current rows, and says what is no point", () =>
     Effect.gen(function*() {
       const from = yield* exported(kind)
