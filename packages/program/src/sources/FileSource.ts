@@ -148,6 +148,14 @@ const problemsOf = (settings: SourceSettings, isSet: (setting: string) => boolea
       problem: `reads ${windowed.map(({ title }) => title).join(", ")}, which are not in the lists of ${source}.`
     }]
     : []),
+  ...Object.entries(settings.journal?.accounts ?? {}).flatMap(([label, account]) =>
+    account === settings.journal?.clearing_account
+      ? [{
+        setting: "journal",
+        problem: `has the same account in clearing_account and in accounts.${label}, so its journal would say nothing.`
+      }]
+      : []
+  ),
   ...ruleOf(settings, alternatives[2].some(isSet)).problems.map(({ problem, setting }) => ({
     setting,
     problem: problem === needsKey

@@ -205,6 +205,13 @@ describe("a sources file", () => {
           "7: sources.north.journal.clearing_account must be an account such as Assets:Clearing, in quotes."
         ])
       }
+      const same = (account: string) =>
+        journal.replace(least, `${least}to = "sqlite:a.db"\n`) +
+        `unit = "2"\ncommodity = "EUR"\nclearing_account = "A:B"\naccounts.invoices = "${account}"\n`
+      assert.deepStrictEqual(yield* mistakes(same("A:B")), [
+        "5: sources.north.journal has the same account in clearing_account and in accounts.invoices, so its journal would say nothing."
+      ])
+      yield* load(same("A:C"))
     }).pipe(Effect.scoped))
 
   it.effect("has a rule for personal fields, with its key", () =>
