@@ -23,6 +23,7 @@ import { omittedInAnswer } from "../listing/OmittedFields.ts"
 import { optionalPointIn, pointMetavar, pointProblems, pointWords } from "../listing/PointFlag.ts"
 import { conditionsOf } from "../listing/Selection.ts"
 import { conditionSyntax } from "../listing/Where.ts"
+import { isJournal } from "../output/Journal.ts"
 import { type Column, printRows } from "../output/Rows.ts"
 import { printedIn, targetFlags, targetIn } from "../output/RowsTarget.ts"
 import { printTables } from "../output/TablesOutput.ts"
@@ -109,6 +110,9 @@ export const queryCommand = Command.make(
           )
         }
         return yield* printStatement({ ...given, ...target }, { destination, sql, point })
+      }
+      if (top !== undefined && isJournal(target.format)) {
+        return yield* usage("A journal has every day of the answer. Leave --top out.")
       }
       const where = yield* conditionsOf(question.list, given.where, columnNamesOf(question.list))
       yield* Questions.requireFields(destination, question, { month, where })

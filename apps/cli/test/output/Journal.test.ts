@@ -302,6 +302,9 @@ accounts.invoices = "Income:Invoices"
         }
         const refused = yield* run("paid-by-method", "--format", format)
         assert.deepStrictEqual([refused.code, refused.stderr.includes("SELECT")], [2, false])
+        const some = yield* run("settled-by-day", "--top", "1", "--output", `some.${ending}`)
+        assert.deepStrictEqual([some.code, existsSync(join(folder, `some.${ending}`))], [2, false])
+        assert.include(some.stderr, "A journal has every day of the answer. Leave --top out.")
       }
       const both = yield* run("SELECT id, settlement_date, amount, payment_amount FROM invoices", "--format", "hledger")
       assert.deepStrictEqual([both.code, both.stderr.includes("payment_amount AS amount")], [2, true])
