@@ -90,7 +90,8 @@ const weekdayOf = (day: string): string =>
 /**
  * The invoices of each payment day: how many were paid, how many of them are settled, and how many are still to be settled. An
  * invoice is settled if its settlement date is not after the day of the rows. The lag is the number of days from the
- * payment to the settlement. That of a weekday is the most frequent one of all its days.
+ * payment to the settlement. That of a weekday is the most frequent one of all its days. Without such invoices, an amount is 0. It is
+ * null if none of them has an amount.
  */
 const settlementCalendar = (): Question => {
   const known = { monthOf: "paymentDate", status: undefined }
@@ -136,10 +137,10 @@ const settlementCalendar = (): Question => {
         usual AS MATERIALIZED (SELECT weekday AS usual_weekday, lag AS lag_of_weekday FROM lags WHERE nth = 1)
         SELECT payment_day, weekday, count(*) AS records, count(is_settled) AS settled,
           count(*) - count(is_settled) AS expected, ${sum("payment_amount")} AS payment_amount,
-          count(*) - count(payment_amount) AS payment_amount_null, ${sum("settled_amount")} AS settled_amount,
-          ${
-        sum("expected_amount")
-      } AS expected_amount, min(lag) AS shortest_lag, max(lag) AS longest_lag, lag_of_weekday
+          count(*) - count(payment_amount) AS payment_amount_null,
+          CASE WHEN count(is_settled) = 0 THEN 0 ELSE ${sum("settled_amount")} END AS settled_amount,
+          CASE WHEN count(is_settled) = count(*) THEN 0 ELSE ${sum("expected_amount")} END AS expected_amount,
+          min(lag) AS shortest_lag, max(lag) AS longest_lag, lag_of_weekday
         FROM paid LEFT JOIN usual ON usual_weekday = weekday
         GROUP BY payment_day, weekday, lag_of_weekday ORDER BY ${order.join(", ")}`
     }
