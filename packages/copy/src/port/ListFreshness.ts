@@ -103,6 +103,8 @@ export interface FinalStates {
   readonly states: ReadonlyArray<string>
   /** `unknown`: nothing is known, so that records of every status count as open. */
   readonly from: "configured" | "learned" | "unknown"
+  /** Those of the configured states that no record is known to have had: perhaps they are misspelled. */
+  readonly unseen?: ReadonlyArray<string>
 }
 
 /** The open records with one status. */

@@ -105,12 +105,23 @@ export const finalStatesIn = (
   list: Lists.AnyList,
   configured: ReadonlyArray<string> | undefined
 ): Effect.Effect<FinalStates, SinkError> =>
-  configured !== undefined
-    ? Effect.succeed({ states: configured, from: "configured" })
-    : Effect.map(reader.scans(list, ""), (scans) => {
-      const states = learnedStates(ScanTotals.contentsOf(scans.find(({ state }) => state === "complete")))
-      return { states, from: states.length === 0 ? "unknown" : "learned" }
-    })
+  Effect.map(reader.scans(list, ""), (scans) => {
+    const contents = ScanTotals.contentsOf(scans.find(({ state }) => state === "complete"))
+    if (configured !== undefined) {
+      const unseen = unseenStates(contents, configured)
+      return { states: configured, from: "configured", ...unseen.length === 0 ? {} : { unseen } }
+    }
+    const states = learnedStates(contents)
+    return { states, from: states.length === 0 ? "unknown" : "learned" }
+  })
+
+/** Returns the states that no record has had or left. Returns none if not every state is counted by its name. */
+const unseenStates = (contents: Contents, states: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const steps = Object.keys(contents[subjects.steps] ?? {})
+  const seen = new Set([...Object.keys(contents["status"] ?? {}), ...steps.flatMap((step) => step.split(" → "))])
+  if (seen.size === 0 || seen.has(otherValue)) return []
+  return states.filter((state) => !seen.has(state))
+}
 
 /**
  * Returns the states that a record has entered, and that none has left. A state without any transition is not among them: it
@@ -131,13 +142,15 @@ export const learnedStates = (contents: Contents): ReadonlyArray<string> => {
 }
 
 /** Says which states count as final, and how that is known. */
-export const finalStatesText = (list: Lists.AnyList, { from, states }: FinalStates): string => {
+export const finalStatesText = (list: Lists.AnyList, { from, states, unseen = [] }: FinalStates): string => {
   const names = states.join(", ")
   switch (from) {
     case "configured":
       return states.length === 0
         ? `${list.label}: no status is final, as the setting final_states says.`
-        : `${list.label}: final, by the setting final_states: ${names}.`
+        : `${list.label}: final, by the setting final_states: ${names}.${
+          unseen.length === 0 ? "" : ` No record is known to have had ${unseen.join(" or ")}: compare the spelling.`
+        }`
     case "learned":
       return `${list.label}: final, as learned, because records have entered but none has left it: ${names}. The setting final_states decides otherwise.`
     case "unknown":

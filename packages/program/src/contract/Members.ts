@@ -78,7 +78,11 @@ export const consumer = Schema.Struct({
 
 /** The records of a list whose status is not final, by status. */
 export const openRecords = Schema.Struct({
-  finalStates: Schema.Struct({ states: texts, from: Schema.Literals(["configured", "learned", "unknown"]) }),
+  finalStates: Schema.Struct({
+    states: texts,
+    from: Schema.Literals(["configured", "learned", "unknown"]),
+    unseen: optional(texts)
+  }),
   statuses: Schema.Array(Schema.Struct({
     status: nullable(text),
     records: integer,
