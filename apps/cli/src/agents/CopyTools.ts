@@ -16,6 +16,7 @@ import {
   sqliteDialect
 } from "@payments/copy"
 import { Lists } from "@payments/core"
+import { counted } from "@payments/program"
 import { DateTime, Effect, Schema, type Scope, Stream } from "effect"
 import { listsIn } from "../listing/ListsInStatement.ts"
 import { omittedInAnswer, omittedInStatement } from "../listing/OmittedFields.ts"
@@ -220,7 +221,11 @@ const rowsAnswer = (
         ...notes,
         ...isAtEnd ? [] : ["More rows follow. To count or to add up, use an aggregate: it covers all rows."],
         ...isAtEnd && offset > 0
-          ? [`These are the last rows. ${Math.min(offset, count)} rows before them were skipped.`]
+          ? [
+            `These are the last rows. ${
+              counted(Math.min(offset, count), "row before them was", "rows before them were")
+            } skipped.`
+          ]
           : []
       ]
     }
@@ -262,13 +267,13 @@ const changesTool = (sources: Sources): Tool =>
       }
       const rows = yield* reader.changes(start, limit, lists)
       const data = fitting(rows.map((row) => changeOf(sources, row)))
-      const counted = yield* query(
+      const found = yield* query(
         destination,
         `SELECT count(*) FROM changes WHERE seq > ${start} AND list IN (${
           lists.map((list) => `'${list.label}'`).join(", ")
         })`
       )
-      const [cell = null] = (yield* Stream.runCollect(Stream.flattenIterable(counted.rows)))[0] ?? []
+      const [cell = null] = (yield* Stream.runCollect(Stream.flattenIterable(found.rows)))[0] ?? []
       const total = Number(cell !== null && typeof cell === "object" ? cell.json : cell)
       const last = rows[data.length - 1]?.seq ?? start
       const isAtEnd = data.length >= total

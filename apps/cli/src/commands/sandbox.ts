@@ -3,6 +3,7 @@ import { nearest, printable } from "@payments/copy"
 import { Lists, readPlainFile } from "@payments/core"
 import {
   contract,
+  counted,
   isLoopback,
   listenProblem,
   logLine,
@@ -172,7 +173,9 @@ export const sandboxCommand = Command.make(
           `unset PAYMENTS_API_KEY_FILE\nexport PAYMENTS_BASE_URL=${url}\nexport PAYMENTS_API_KEY=${key}\n`
         )
         yield* logLine(
-          `Serving ${input.records} records in each list at ${url} until Ctrl-C. Paste the three lines above into another terminal.`
+          `Serving ${
+            counted(input.records, "record")
+          } in each list at ${url} until Ctrl-C. Paste the three lines above into another terminal.`
         )
         if (controlUrl !== undefined) {
           yield* logLine(`Controls: ${controlUrl}/faults, /counters, /requests, /clock, /misplaced`)

@@ -17,6 +17,7 @@ import {
   checkAll,
   chosenPersonal,
   CommandExit,
+  counted,
   ExitCode,
   fromDestination,
   fromFlag,
@@ -166,7 +167,7 @@ const certificateLines = (
   return certificate === undefined
     ? [`${label}: the rows match their texts; no complete scan has certified them yet`]
     : [
-      `${label}: matches the certificate of scan ${certificate.scan}: ${grouped(certificate.distinct)} records${
+      `${label}: matches the certificate of scan ${certificate.scan}: ${counted(certificate.distinct, "record")}${
         certificate.rule === undefined ? "" : ` under the rule "${certifiedRule(certificate.rule, rule)}"`
       }`,
       ...heldBackLines(label, certificate)

@@ -5,6 +5,7 @@ import {
   allOf,
   checkAll,
   type CommandExit,
+  counted,
   fromDestination,
   logLine,
   printOrEnd,
@@ -46,7 +47,7 @@ export const printCopied = Effect.fnUntraced(
       count += rows.length
       return printOrEnd(rows.map(([text]) => `${textOf(text)}\n`).join(""))
     })
-    yield* logLine(`${list.label}: ${count} records`)
+    yield* logLine(`${list.label}: ${counted(count, "record")}`)
     if (result.point !== undefined) yield* logPoint(result.point)
   },
   Effect.scoped,

@@ -3,7 +3,7 @@
  * `ndjson` and `csv` each row says what it is; `json` is one document. The texts of members are exact.
  */
 import { type Cell, type ListComparison, printable, type RecordDifference, type TotalDifference } from "@payments/copy"
-import { contract, grouped } from "@payments/program"
+import { contract, counted, grouped } from "@payments/program"
 import { Effect } from "effect"
 import { outputs } from "../contract/Outputs.ts"
 import { jsonText, type Look, makeRowWriter, numberCell, type RowWriter, type Shape, shownAs } from "./Rows.ts"
@@ -117,14 +117,14 @@ const longestName = 24
 
 const listText = (compared: ComparedList): string => {
   const { a, b, differing, list, onlyA, onlyB, totalsDiffer } = compared
-  if (isEqual(compared)) return `${list}: equal, ${grouped(a)} records`
+  if (isEqual(compared)) return `${list}: equal, ${counted(a, "record")}`
   const parts = [
     ...(differing === 0 ? [] : [`${grouped(differing)} differ${differing === 1 ? "s" : ""}`]),
     ...(onlyA === 0 ? [] : [`${grouped(onlyA)} only in A`]),
     ...(onlyB === 0 ? [] : [`${grouped(onlyB)} only in B`]),
     ...(differing + onlyA + onlyB === 0 && totalsDiffer ? [alteredText] : [])
   ]
-  return `${list}: ${parts.join(", ")} (A has ${grouped(a)} records, B has ${grouped(b)})`
+  return `${list}: ${parts.join(", ")} (A has ${counted(a, "record")}, B has ${grouped(b)})`
 }
 
 /** The totals come from columns, and records are compared by the hashes of their texts. */

@@ -279,9 +279,9 @@ export const notesOf = (
     ...dueBefore === 0 || statement.firstDay === undefined || day === undefined
       ? []
       : [
-        `${
-          grouped(dueBefore)
-        } of the records that are missing there have a ${day} before the statement's first day. Leave them out with --where '${day}>=${
+        `${grouped(dueBefore)} of the records that are missing there ${
+          dueBefore === 1 ? "has" : "have"
+        } a ${day} before the statement's first day. Leave them out with --where '${day}>=${
           dayText(statement.firstDay)
         }'.`
       ]

@@ -12,7 +12,7 @@ import {
   type Reader
 } from "@payments/copy"
 import type { Lists } from "@payments/core"
-import { ageText, canColor, grouped, print } from "@payments/program"
+import { ageText, canColor, counted, grouped, print } from "@payments/program"
 import { DateTime, Duration, Effect, Stream, Terminal } from "effect"
 import { changedFields, namesIn } from "../output/ChangedFields.ts"
 import type * as Table from "../output/Table.ts"
@@ -98,7 +98,7 @@ export const makeScreen = (
     `Ctrl-C ends. Changes, the newest last, in ${printable(location)}`,
     all === 0
       ? "No changes yet."
-      : `${all > shown.length ? "Newest of " : ""}${grouped(all)} changes: ${kinds.join(", ")}`,
+      : `${all > shown.length ? "Newest of " : ""}${counted(all, "change")}: ${kinds.join(", ")}`,
     `Age: ${
       lists.map((list) => {
         const age = ageOf(list, now)

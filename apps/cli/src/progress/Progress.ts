@@ -1,7 +1,7 @@
 /** The progress of an export on stderr: a line for each list that is redrawn on a terminal, and a line for each unusual event. */
 import type { ScanEvent, ScanOutcome, Sink } from "@payments/copy"
 import { Lists, type PaymentsError } from "@payments/core"
-import { canRedraw, drawProgress, eraseProgress, grouped, logLine } from "@payments/program"
+import { canRedraw, counted, drawProgress, eraseProgress, grouped, logLine } from "@payments/program"
 import { Duration, Effect, Result, Schedule, Stdio, Terminal } from "effect"
 import type { StartEvent } from "../output/Summary.ts"
 import { addSample, type ListProgress, progressLines, startProgress } from "./ProgressLines.ts"
@@ -82,7 +82,7 @@ const handlerOf = ({ draw, isStored, lastRecords, line }: {
           progress.hasParts = event.part !== undefined
           if (event.part === undefined) progress.expected = yield* lastRecords(event.list)
           yield* event.start === "resumed"
-            ? lineOf(event, `resumes after ${grouped(event.progress.records)} records of an earlier run`)
+            ? lineOf(event, `resumes after ${counted(event.progress.records, "record")} of an earlier run`)
             : draw
         })
       case "Filling": {
@@ -90,7 +90,7 @@ const handlerOf = ({ draw, isStored, lastRecords, line }: {
         filling.add(event.list)
         const { columns, filled, rows } = event.filling
         const done = filled === 0 ? "" : ` (an earlier run filled ${grouped(filled)} of them)`
-        return lineOf(event, `filling new columns of ${grouped(rows)} rows first${done}: ${columns.join(", ")}`)
+        return lineOf(event, `filling new columns of ${counted(rows, "row")} first${done}: ${columns.join(", ")}`)
       }
       case "Committed":
         progress.records += event.progress.records - event.before.records

@@ -409,6 +409,8 @@ describe("payments mcp", () => {
         assert.deepStrictEqual([found.complete, found.total, found.next], [false, 60, null])
         const { notes } = await call("query", { sql: "SELECT id FROM invoices", offset: 70 })
         assert.deepStrictEqual(notes, ["These are the last rows. 60 rows before them were skipped."])
+        const one = await call("query", { sql: "SELECT id FROM invoices LIMIT 1", offset: 1 })
+        assert.deepStrictEqual(one.notes, ["These are the last rows. 1 row before them was skipped."])
         assert.isBelow(found.returned, 60)
       })
     }).pipe(Effect.scoped))

@@ -92,6 +92,10 @@ layer(Chromium.layer, { excludeTestServices: true })("payments reconcile", (it) 
       assert.include(undated, "2 lines have nothing to compare them by, the first one is line 2.")
       assert.include(undated, "2 lines have no date, so the statement's last day may be later than 2024-05-01.")
       assert.notInclude(yield* notes(dated, "--through", "2024-05-31"), "have no date")
+      const late = "reference,amount,settlementDate\nX,5,2024-05-02\n"
+      const due = "of the records that are missing there"
+      assert.include(yield* notes(late, "--where", "id=a"), `1 ${due} has a settlementDate before`)
+      assert.include(yield* notes(late, "--where", "id!=f"), `5 ${due} have a settlementDate before`)
     }).pipe(Effect.scoped))
 
   it.effect("has a column of its own for the id that is compared", () =>

@@ -62,7 +62,7 @@ export const differenceIn = (
     })),
     Effect.andThen(nextRows?.(1) ?? Effect.succeed([])),
     Effect.map((rest) => {
-      if (read !== records) return `it has ${read} records, not ${records}`
+      if (read !== records) return `it has ${read} ${read === 1 ? "record" : "records"}, not ${records}`
       return rest.length > 0 ? `the copy has more than ${read} records` : undefined
     }),
     Effect.catchTag("Differs", ({ problem }) => Effect.succeed(problem))

@@ -194,7 +194,7 @@ describe("a folder's files", () => {
         const [file = ""] = filesInManifest(folder)
         replaceWithDigest(folder, file, Buffer.from(`${JSON.stringify(hostile[0])}\n`))
         const [difference] = yield* verifyFiles(folder)
-        assert.strictEqual(difference?.problem, "it has 1 records, not 4")
+        assert.strictEqual(difference?.problem, "it has 1 record, not 4")
       })
     ))
 

@@ -627,7 +627,7 @@ describe("a hot standby", () => {
       yield* Effect.promise(server.restartAsStandby)
       const to = { _tag: "Postgres", url: urlOf(server, schema) } as const
       const state = yield* checkState(to, "memory", undefined, [Lists.payoutRequests])
-      assert.match(`${state.state}: ${state.found}`, /^ok: .*belongs to this source; payout-requests 1 rows$/)
+      assert.match(`${state.state}: ${state.found}`, /^ok: .*belongs to this source; payout-requests 1 row$/)
       const writable = yield* checkWritable(to)
       const sentence = /hot standby, which is read-only. Name the primary server/
       assert.strictEqual(writable.state, "failed")

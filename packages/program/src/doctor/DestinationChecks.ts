@@ -17,6 +17,7 @@ import { statfs } from "node:fs/promises"
 import { dirname, resolve } from "node:path"
 import { ExitCode } from "../outcome/ExitCode.ts"
 import { shellWord } from "../terminal/ShellWord.ts"
+import { counted } from "../text/Numbers.ts"
 import { failed, failedWith, type Finding, ok, skipped, warning } from "./Finding.ts"
 
 const check = "destination"
@@ -40,7 +41,7 @@ export const checkState = (
       bound === undefined ? "is empty" : source === undefined ? `has the data of ${bound}` : "belongs to this source"
     }`
     const states = yield* freshnessOf(opened, lists)
-    const rows = states.map(({ list, rows: count }) => `${list} ${count} rows`)
+    const rows = states.map(({ list, rows: count }) => `${list} ${counted(count, "row")}`)
     const holders = new Set(states.flatMap(({ holder }) => holder === undefined ? [] : [holder]))
     return ok(check, [found, ...rows, ...[...holders].map((holder) => `locked by ${holder}`)].join("; "))
   })).pipe(
