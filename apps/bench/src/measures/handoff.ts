@@ -217,42 +217,67 @@ const measureHanging = async (
   ]
 }
 
-/** Exports a list whose every tenth record has changed, with and without a consumer. */
+/** A list to export. */
+interface Exported {
+  readonly name: string
+  readonly records: number
+  /** The part of its records that has changed since the last export. */
+  readonly changed: 0 | 0.1
+  readonly url: string
+}
+
+/**
+ * Exports lists with and without a consumer. A page of the remote service takes 50 ms, as over a network. The other
+ * service shares the processors with the export, the sender and the receiver.
+ */
 const measureExports = async ({ records, rounds }: HandoffSizes, log: Log): Promise<ReadonlyArray<Figure>> => {
+  const remoteRecords = Math.min(records, 20_000)
   await using server = new Process()
-  const listed = await server.run("listen", records)
-  const run = async (share: 0 | 0.1, hasConsumer: boolean) => {
-    using place = temporaryFolder()
-    const file = join(place.folder, "payments.db")
-    const to = `sqlite:${file}`
-    await using exporting = new Process(["--max-semi-space-size=16"])
-    // A file without tables has no consumers.
-    await exporting.run("export", { url: listed, to, firstPageOnly: share === 0 })
-    if (share > 0) {
-      const db = new DatabaseSync(file)
-      db.exec(
-        `UPDATE payout_requests SET raw = replace(raw, '"amount"', '"amount_before"'), hash = 'x' WHERE "row" % 10 = 0`
-      )
-      db.close()
+  await using remoteServer = new Process()
+  const url = await server.run("listen", records)
+  const remote = await remoteServer.run("listen", remoteRecords)
+  const lists: ReadonlyArray<Exported> = [
+    { name: "a list that is new", records, changed: 0, url },
+    { name: "a list of which a tenth has changed", records, changed: 0.1, url },
+    {
+      name: "a list of a remote service, of which a tenth has changed",
+      records: remoteRecords,
+      changed: 0.1,
+      url: `${remote}/slow`
     }
-    await using receiver = new Process()
-    await using sender = new Process()
-    if (hasConsumer) {
-      const url = await receiver.run("receive", { folder: place.folder, isApplying: true })
-      await sender.run("follow", { to, url, consumers: ["one"] })
-    }
-    return requireRecords(await exporting.run("export", { url: listed, to }), records)
-  }
+  ]
   const figures: Array<Figure> = []
-  for (const [share, changed] of [[0, "that is new"], [0.1, "of which a tenth has changed"]] as const) {
+  for (const list of lists) {
     const { alone, attached } = await inTurn(
-      { alone: () => run(share, false), attached: () => run(share, true) },
-      { rounds, log }
+      { alone: () => exportList(list, false), attached: () => exportList(list, true) },
+      { rounds, log: (line) => log(`export of ${list.name}: ${line}`) }
     )
-    const name = `export of a list ${changed}, with a consumer ÷ without`
+    const name = `export of ${list.name}, with a consumer ÷ without`
     figures.push(ratioOf(name, "ms", [attached, alone], { atMost: 1.03 }))
-    // On few cores, the sender and its receiver take them from the export.
     figures.push(ratioOf("the same in processor time of the export", "cpuMs", [attached, alone]))
   }
   return figures
+}
+
+const exportList = async ({ changed, records, url }: Exported, hasConsumer: boolean): Promise<Timed> => {
+  using place = temporaryFolder()
+  const file = join(place.folder, "payments.db")
+  const to = `sqlite:${file}`
+  await using exporting = new Process(["--max-semi-space-size=16"])
+  // A file without tables has no consumers.
+  await exporting.run("export", { url, to, firstPageOnly: changed === 0 })
+  if (changed > 0) {
+    const db = new DatabaseSync(file)
+    db.exec(
+      `UPDATE payout_requests SET raw = replace(raw, '"amount"', '"amount_before"'), hash = 'x' WHERE "row" % 10 = 0`
+    )
+    db.close()
+  }
+  await using receiver = new Process()
+  await using sender = new Process()
+  if (hasConsumer) {
+    const receiverUrl = await receiver.run("receive", { folder: place.folder, isApplying: true })
+    await sender.run("follow", { to, url: receiverUrl, consumers: ["one"] })
+  }
+  return requireRecords(await exporting.run("export", { url, to }), records)
 }
