@@ -169,7 +169,10 @@ export const findInCopyAt = Effect.fnUntraced(function*(
     destination,
     search,
     (statement) =>
-      Effect.tap(queryAt(destination, statement, named), (result) => Effect.sync(() => point = result.point))
+      Effect.tap(
+        queryAt(destination, { ...statement, isSearch: search.comparison !== "contains" }, named),
+        (result) => Effect.sync(() => point = result.point)
+      )
   )
   return { found, point }
 })

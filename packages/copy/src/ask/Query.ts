@@ -47,6 +47,13 @@ export interface ResultAt extends QueryResult {
   readonly point: ReachedPoint
 }
 
+interface AskedAt {
+  readonly sql: string
+  readonly parameters?: ReadonlyArray<string> | undefined
+  /** Whether the statement uses only rows that have one of the parameters in a text column. By default not. */
+  readonly isSearch?: boolean
+}
+
 /**
  * Runs a statement as {@link query} does, over the rows as they were at a point: the tables of the lists, and `changes`
  * up to it. A statement that reads any other table is refused. Fails if the changes do not reach back so far for a list
@@ -54,7 +61,7 @@ export interface ResultAt extends QueryResult {
  */
 export const queryAt = Effect.fnUntraced(function*(
   destination: StoredDestination,
-  { sql, parameters = [] }: { readonly sql: string; readonly parameters?: ReadonlyArray<string> | undefined },
+  { isSearch = false, parameters = [], sql }: AskedAt,
   named: NamedPoint
 ): Effect.fn.Return<ResultAt, SinkError | QueryError | PointError, Scope.Scope> {
   const problem = statementProblem(sql)
@@ -62,7 +69,11 @@ export const queryAt = Effect.fnUntraced(function*(
   const { asOf, point } = yield* Effect.scoped(
     Effect.flatMap(snapshot(destination), (opened) => asOfIn(opened, sql, named))
   )
-  const result = yield* operations(destination).query(sql, parameters, asOf)
+  const result = yield* operations(destination).query(
+    sql,
+    parameters,
+    isSearch ? { ...asOf, searched: parameters } : asOf
+  )
   return { ...result, point }
 })
 

@@ -21,7 +21,7 @@ import {
 } from "../sql/SqlAsOf.ts"
 import { columnTypes } from "../sql/SqlDialect.ts"
 import { join, quoted, raw, render, schema as schemaName, sql, type Statement } from "../sql/SqlStatement.ts"
-import { type AsOf, type ListAsOf, removedMeanwhile, withoutHistory } from "../statement/AsOf.ts"
+import { type AsOf, type ListAsOf, plainTexts, removedMeanwhile, withoutHistory } from "../statement/AsOf.ts"
 import { mentionsOf } from "../statement/Mentions.ts"
 import type { QueryError } from "../statement/Statement.ts"
 import { readText } from "../store/StoredRows.ts"
@@ -74,7 +74,7 @@ export const ctesOf = Effect.fnUntraced(function*(
     filled.push((hasJoin) =>
       Effect.map(run(textOf(laterKinds(list, asOf.seq))), (found) => {
         const kinds = new Set(found.rows.map((row) => readText(row, "kind")))
-        const { later, rows } = listThen(list, listAsOf, { seq: asOf.seq, columns, hasColumn, hasJoin, kinds })
+        const { later, rows } = listThen(list, listAsOf, { asOf, columns, hasColumn, hasJoin, kinds })
         return `${laterTable(table)} AS NOT MATERIALIZED (${textOf(later)}), ${table} AS NOT MATERIALIZED (${
           textOf(rows)
         })`
@@ -117,14 +117,15 @@ const columnsIn = (run: Run, table: string) =>
 const listThen = (
   list: Lists.AnyList,
   listAsOf: ListAsOf,
-  { columns, hasColumn, hasJoin, kinds, seq }: {
-    readonly seq: number
+  { asOf, columns, hasColumn, hasJoin, kinds }: {
+    readonly asOf: AsOf
     readonly columns: ReadonlyArray<TableColumn>
     readonly hasColumn: (name: string) => boolean
     readonly hasJoin: boolean
     readonly kinds: ReadonlySet<string>
   }
 ): { readonly later: Statement; readonly rows: Statement } => {
+  const { seq } = asOf
   const documented = new Map(columnsOf(list).map((column) => [column.name, column]))
   const mentioned = columns.flatMap(({ name }) => {
     const column = documented.get(name)
@@ -133,7 +134,7 @@ const listThen = (
   const values = mentioned.map((column) => sql`, ${valueIn(column)} AS ${raw(quoted(column.name))}`)
   const texts = mentioned.length === 0
     ? raw("")
-    : sql`LEFT JOIN ${changesTable} AS x ON x.seq = l.text_seq LEFT JOIN LATERAL ${
+    : sql`LEFT JOIN ${changesTable} AS x ON x.seq = l.text_seq AND ${mayHaveText(asOf)} LEFT JOIN LATERAL ${
       membersIn("x.before", mentioned)
     } ON true`
   return {
@@ -171,6 +172,13 @@ const listThen = (
  * one, because the server estimates conditions of expressions badly. That takes a second scan for the other rows.
  */
 const mostOnce = 8
+
+/** SQL for whether a text may have one of those that are searched. */
+const mayHaveText = (asOf: AsOf): Statement => {
+  const parts = plainTexts(asOf)?.map((_, index) => `$${index + 1}`)
+  if (parts === undefined) return raw("true")
+  return raw(`(${[`'\\u'`, ...parts].map((part) => `strpos(x.before::text, ${part}) > 0`).join(" OR ")})`)
+}
 
 const changesTable = sql`${schemaName}.changes`
 

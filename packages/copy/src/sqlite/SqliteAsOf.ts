@@ -9,7 +9,7 @@
 import { Lists } from "@payments/core"
 import { randomBytes } from "node:crypto"
 import { realpathSync } from "node:fs"
-import { DatabaseSync, type SQLInputValue } from "node:sqlite"
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 import { pathToFileURL } from "node:url"
 import { layoutOf, recordIn, valueOf } from "../plan/Columns.ts"
 import { contentHash } from "../plan/Plan.ts"
@@ -26,7 +26,7 @@ import {
   textThen
 } from "../sql/SqlAsOf.ts"
 import { quoted, raw, render, type Statement } from "../sql/SqlStatement.ts"
-import { type AsOf, type ListAsOf, removedMeanwhile, withoutHistory } from "../statement/AsOf.ts"
+import { type AsOf, type ListAsOf, plainTexts, removedMeanwhile, withoutHistory } from "../statement/AsOf.ts"
 import { mentionsOf } from "../statement/Mentions.ts"
 import { rowsOf } from "./SqliteRows.ts"
 
@@ -58,7 +58,7 @@ export const openAsOf = (file: string, sql: string, asOf: AsOf): DatabaseSync =>
   const lists = Lists.all.filter(({ label }) => asOf.lists.some(({ list }) => list === label))
   for (const list of lists) {
     const found = asOf.lists.find((one) => one.list === list.label)
-    if (found !== undefined) addList(db, list, found, { seq: asOf.seq, hasColumn: mentions.hasColumn })
+    if (found !== undefined) addList(db, list, found, { asOf, hasColumn: mentions.hasColumn })
   }
   db.exec(`CREATE TEMP VIEW changes AS ${textOf(changesThen(asOf))}`)
   const own = new Set(["changes", ...lists.map((list) => layoutOf(list).table)])
@@ -86,8 +86,9 @@ const addList = (
   db: DatabaseSync,
   list: Lists.AnyList,
   listAsOf: ListAsOf,
-  { hasColumn, seq }: { readonly seq: number; readonly hasColumn: (name: string) => boolean }
+  { asOf, hasColumn }: { readonly asOf: AsOf; readonly hasColumn: (name: string) => boolean }
 ): void => {
+  const { seq } = asOf
   const layout = layoutOf(list)
   const known = columnsThen(list)
   const columns = db.prepare(`SELECT name FROM pragma_table_info(?, ?)`).all(layout.table, schema)
@@ -105,11 +106,13 @@ const addList = (
       stored.map(({ name, type }) => `, ${quoted(name)} ${type}`).join("")
     })`
   )
+  const noValues = stored.map(() => null)
+  const texts = plainTexts(asOf)
   const valuesIn = (text: string): ReadonlyArray<SQLInputValue> => {
+    if (texts !== undefined && !text.includes("\\u") && !texts.some((one) => text.includes(one))) return noValues
     const record = typed.length === 0 ? undefined : recordIn(layout, text)
     return [...typed.map((column) => valueOf(column, record)), ...hasHash ? [contentHash(text)] : []]
   }
-  const noValues = stored.map(() => null)
   const insert = db.prepare(
     `INSERT INTO ${later} VALUES (?, 1, ?, ?${", ?".repeat(stored.length)}) ON CONFLICT ("row") DO UPDATE SET
       mark = coalesce(mark, excluded.mark), text_seq = coalesce(text_seq, excluded.text_seq)${
@@ -119,16 +122,9 @@ const addList = (
       }).join("")
     }`
   )
-  // Reads the changes once, in their order. CROSS JOIN prevents SQLite from reading all rows first.
-  const changes = db.prepare(
-    `SELECT t."row", l.mark, l.seq, l.before FROM (
-      SELECT id, seq, ${textOf(markOf)} AS mark, before FROM ${textOf(laterChanges(list, seq))}
-    ) AS l CROSS JOIN ${schema}.${layout.table} AS t WHERE t.id = l.id ORDER BY l.seq`
-  )
-  changes.setReturnArrays(true)
   const [marked, withText] = [new RowSet(), new RowSet()]
   let count = 0
-  for (const found of rowsOf(changes, [])) {
+  for (const found of rowsOf(changesIn(db, list, seq), [])) {
     const [row, mark, textSeq, before] = found as unknown as LaterChange // by setReturnArrays
     // The sets list what was added since the last call.
     if (++count % rowsPerMark === 0) { for (const set of [marked, withText]) set.mark() }
@@ -150,6 +146,18 @@ const addList = (
     }
   })
   db.exec(`CREATE TEMP VIEW ${layout.table} AS ${textOf(rows)}`)
+}
+
+/** Reads the changes after the point once, in their order. */
+const changesIn = (db: DatabaseSync, list: Lists.AnyList, seq: number): StatementSync => {
+  // CROSS JOIN prevents SQLite from reading all rows first.
+  const changes = db.prepare(
+    `SELECT t."row", l.mark, l.seq, l.before FROM (
+      SELECT id, seq, ${textOf(markOf)} AS mark, before FROM ${textOf(laterChanges(list, seq))}
+    ) AS l CROSS JOIN ${schema}.${layoutOf(list).table} AS t WHERE t.id = l.id ORDER BY l.seq`
+  )
+  changes.setReturnArrays(true)
+  return changes
 }
 
 const rowsPerMark = 10_000

@@ -9,6 +9,11 @@ export interface AsOf {
   readonly seq: number
   /** The lists that the statement may use. */
   readonly lists: ReadonlyArray<ListAsOf>
+  /**
+   * The parameters of the statement, if it uses only rows that have one of them in a text column. The columns of all other
+   * rows may then be null.
+   */
+  readonly searched?: ReadonlyArray<string> | undefined
 }
 
 export interface ListAsOf {
@@ -19,6 +24,13 @@ export interface ListAsOf {
   /** How many rows of the list had been removed then, because they had been missing for long. */
   readonly removed: number
 }
+
+/**
+ * The texts that are searched, if a JSON text that has one of them spells it as it is, or has a `\u`. Undefined if every
+ * row has to be read.
+ */
+export const plainTexts = ({ searched }: Pick<AsOf, "searched">): ReadonlyArray<string> | undefined =>
+  searched?.every((text) => !text.includes("/") && JSON.stringify(text) === `"${text}"`) === true ? searched : undefined
 
 /** Another program has removed changes or rows since the point was checked. */
 export const removedMeanwhile = (): QueryError =>

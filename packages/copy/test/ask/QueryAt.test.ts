@@ -31,6 +31,7 @@ import { keepAll } from "../../src/rule/Rule.ts"
 import { openAsOf } from "../../src/sqlite/SqliteAsOf.ts"
 import { functionOptions } from "../../src/sqlite/SqliteClient.ts"
 import { begin } from "../../src/sqlite/SqliteQuery.ts"
+import { plainTexts } from "../../src/statement/AsOf.ts"
 
 let server: PostgresServer
 beforeAll(async () => void (server = await startServer()))
@@ -66,6 +67,7 @@ const fill = (destination: Destination.StoredDestination, texts: Partial<Texts>,
 interface Statement {
   readonly sql: string
   readonly parameters?: ReadonlyArray<string>
+  readonly isSearch?: boolean
 }
 
 interface Answer {
@@ -113,7 +115,8 @@ const answerAt = (destination: Destination.StoredDestination, statement: Stateme
     const { sqliteFile } = Destination.operations(destination)
     if (sqliteFile === undefined) return yield* collected(queryAt(destination, statement, point))
     const { asOf } = yield* asOfIn(yield* Destination.snapshot(destination), statement.sql, point)
-    return yield* answerIn(() => openAsOf(sqliteFile, statement.sql, asOf), statement)
+    const searched = statement.isSearch === true ? statement.parameters : undefined
+    return yield* answerIn(() => openAsOf(sqliteFile, statement.sql, { ...asOf, searched }), statement)
   }))
 
 const lastChange = (destination: Destination.StoredDestination) =>
@@ -164,6 +167,8 @@ const strings = [
   `"\\ud83d\\ud83d\\ude00\\ude00"`,
   `"\u{1f600} \\"quoted\\" \\\\"`,
   `"10"`,
+  `"a\\/b"`,
+  `"\\u0070aid"`,
   "12",
   "null",
   "false",
@@ -237,7 +242,27 @@ const rowStatements: ReadonlyArray<Statement> = Lists.all.map((list) => ({
   sql: `SELECT * FROM ${tableOf(list)} ORDER BY "row"`
 }))
 
+/** Searches for texts that JSON may spell in several ways. */
+const searches: ReadonlyArray<Statement> = [
+  "paid",
+  "café",
+  "half \ufffd",
+  "\u{1f600} \"quoted\" \\",
+  "\\u0000",
+  "",
+  "a/b",
+  "doc-cust-1-x",
+  "invoices-3"
+].map((text) => ({
+  sql: `SELECT id, status, description, missing_since, raw FROM invoices
+    WHERE id IN ($1, $2) OR status IN ($1, $2) OR description IN ($1, $2) OR customer_document_number IN ($1, $2)
+    ORDER BY id`,
+  parameters: [text, "void"],
+  isSearch: true
+}))
+
 const statementsOf = (destination: Destination.StoredDestination): ReadonlyArray<Statement> => [
+  ...searches,
   {
     sql: `SELECT (SELECT count(*) FROM changes WHERE changes.id = i.id AND list = 'invoices'), changed_at, raw, hash
       FROM Invoices AS i WHERE EXISTS (SELECT 1 FROM "payin_sources") AND customer_document_number <> $1
@@ -332,6 +357,16 @@ const knownStatements: ReadonlyArray<Statement> = Lists.all.map((list) => ({
 
 const failureOf = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.result(effect), (result) => Result.isFailure(result) ? result.failure : undefined)
+
+describe("the texts of a search", () => {
+  it("are looked for in the texts of records only if JSON spells them as they are, but for \\u", () => {
+    const plain = ["paid", "café", "\u{1f600}"]
+    assert.deepStrictEqual(plainTexts({ searched: plain }), plain)
+    for (const other of ["a/b", "say \"x\"", "a\\b", "a\nb", "\ud83d"]) {
+      assert.isUndefined(plainTexts({ searched: ["paid", other] }), JSON.stringify(other))
+    }
+  })
+})
 
 describe.each(kinds)("a query as of a point: %s", (kind) => {
   it.live("gives byte for byte what the same query gave when the point was the newest", () =>
