@@ -116,6 +116,9 @@ const copy = Effect.fnUntraced(
     const url = parse(to)
     if (Result.isFailure(url)) return yield* refuse(`to: ${url.failure}`)
     const maintenance = yield* Destination.maintenance(source)
+    if ((yield* maintenance.handoffs).some((handoff) => handoff.consumer === consumer)) {
+      return yield* refuse("consumer: the worker moves it, because a hand-off sends its changes. Choose another name.")
+    }
     const complete = yield* completeLists(maintenance)
     const snapshot = yield* Destination.snapshot(source)
     const { generation, last } = yield* snapshot.changeRange

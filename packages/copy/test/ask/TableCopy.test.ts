@@ -164,9 +164,16 @@ describe("a table that follows a destination", () => {
       const store = yield* opened
       yield* moveConsumer(store, { name: "warehouse", position: 0, when: "create" })
       yield* store.takeOverHandoff("warehouse")
-      const refused = yield* Effect.flip(copy)
-      assert.include(refused.message, "the worker moves the consumer warehouse, and has sent the changes up to 0.")
+      const refusal = "consumer: the worker moves it, because a hand-off sends its changes. Choose another name."
+      assert.include((yield* Effect.flip(copy)).message, refusal)
       assert.deepInclude((yield* store.consumerStates)[0], { position: 0 })
+      // Also while the hand-off is not behind: it would go on without the table.
+      const { last } = yield* store.changeRange
+      const move = { name: "warehouse", position: last, when: "forward", now: "2026-01-01T00:00:00.000Z" } as const
+      const { epoch } = yield* store.takeOverHandoff("warehouse")
+      yield* store.changeHandoff({ consumer: "warehouse", epoch, change: (stored) => stored, move })
+      assert.deepInclude((yield* store.consumerStates)[0], { position: last })
+      assert.include((yield* Effect.flip(copy)).message, refusal)
     }).pipe(Effect.scoped))
 
   it.live("refuses to skip changes that were removed, and says so before any list is exported", () =>
