@@ -293,13 +293,17 @@ class CamtReader {
     // Remittance information may have several lines. The first amount is that of the entry or transaction itself.
     if (earlier === undefined) values.set(column, { text, currency: this.#named })
     else if (column === "remittance") values.set(column, { ...earlier, text: `${earlier.text} ${text}` })
-    else if (column !== "amount" && earlier.text !== text && this.#isUsed(column)) {
+    else if (this.#isUsed(column) && column === "charges") {
+      throw this.#problem("an entry or transaction has charges twice, and they are not added up. Leave --fee out")
+    } else if (this.#isUsed(column) && column !== "amount" && earlier.text !== text) {
       throw this.#problem(`an entry or transaction has two values of ${column}. Compare another column: --map`)
     }
   }
 
+  /** Whether the column of the current entry or transaction is a part of a line. */
   #isUsed(column: CamtColumn): boolean {
-    const { day, fee, keys } = this.#options
+    const { day, fee, isGrouped, keys } = this.#options
+    if (!this.#isBooked || (isGrouped && this.#transaction !== undefined)) return false
     return column === day || column === fee || keys.includes(column)
   }
 

@@ -225,6 +225,11 @@ describe("a statement in camt.053", () => {
       )
       const single = yield* compared(statement([{ ...entry, amount: "98", transactions: [["R-1", "98"]] }]), charged)
       assert.deepStrictEqual([single.totals.matched.records, single.totals.matched.fee], [1, 200n])
+      const twice = own.replace(/<Chrgs><TtlChrgsAndTaxAmt Ccy="EUR">2.00.*?<\/Chrgs>(?=<RmtInf>)/, "$&$&")
+      assert.match(
+        yield* problemOf(twice, charged),
+        /an entry or transaction has charges twice, and they are not added/
+      )
       // Without a fee, the charges do not matter.
       assert.strictEqual((yield* compared(statement([{ ...entry, transactions }]))).totals.matched.records, 1)
     }))
@@ -255,6 +260,12 @@ describe("a statement in camt.053", () => {
           [["Ü"]]
         )
       }
+    }))
+
+  it.live("takes two references of an entry that is not booked", () =>
+    Effect.gen(function*() {
+      const pending = statement(entries).replace("<EndToEndId>R-9</EndToEndId>", "$&<EndToEndId>R-8</EndToEndId>")
+      assert.strictEqual((yield* compared(pending)).statement.camt?.notBooked, 1)
     }))
 
   it.live("takes two equal references, and two that are not compared", () =>
