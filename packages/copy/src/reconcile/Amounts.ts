@@ -33,14 +33,20 @@ const mostDigits = 60
 const grouped = /^\d{1,3}(?:([.,'’ \u00a0\u202f])\d{3})(?:\1\d{3})*(?:([.,])(\d+))?$/
 const simple = /^(\d*)([.,])(\d+)$/
 
-/** A currency such as €, US$ or EUR, before or after the digits. */
-const withCurrency = /^[^\p{L}\p{Sc}]*(?:\p{Lu}{0,3}\p{Sc}|\p{Lu}{3})[^\p{L}\p{Sc}]*$/u
+/** A currency sign such as € or US$, or three letters, before or after the digits. */
+const withCurrency = /^[^\p{L}\p{Sc}]*(\p{Lu}{0,3}\p{Sc}|\p{Lu}{3})[^\p{L}\p{Sc}]*$/u
+const currencies: ReadonlySet<string> = new Set(Intl.supportedValuesOf("currency"))
+
+const hasCurrency = (text: string): boolean => {
+  const [, found = ""] = withCurrency.exec(text) ?? []
+  return /\d/.test(text) && (/\p{Sc}/u.test(found) || currencies.has(found))
+}
 
 /** Reads a text. No problem repeats it, because a wrong column may have personal data. */
 export const readAmount = (given: string, { decimal, hasParentheses }: AmountRules): Reading => {
   let text = given.trim()
   if (text === "") return { problem: "is empty" }
-  if (withCurrency.test(text) && /\d/.test(text)) {
+  if (hasCurrency(text)) {
     return {
       problem:
         "has a currency sign or code. Only numbers are read, so that no currencies are added up: remove it from the column, and keep the lines of one currency"

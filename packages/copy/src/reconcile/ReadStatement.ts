@@ -164,9 +164,9 @@ const binaryFormats: ReadonlyArray<readonly [start: string, problem: string]> = 
 
 // oxlint-disable-next-line no-control-regex -- these are the bytes of UTF-32: its mark, or three zeros beside an ASCII character
 const utf32 = /^(?:\xff\xfe\0\0|\0\0\xfe\xff|[^\0]\0{3}|\0{3}[^\0])/
-/** The control characters without NUL, and without those that texts have: tab, line breaks and form feed. */
+/** The control characters without NUL, and without those that texts have: tab, line breaks, form feed and the end of DOS. */
 // oxlint-disable-next-line no-control-regex -- these are control characters
-const controls = /[\x01-\x08\x0b\x0e-\x1f\x7f]/g
+const controls = /[\x01-\x08\x0b\x0e-\x19\x1b-\x1f\x7f]/g
 /** Random bytes have three times as many. */
 const mostControls = 0.03
 

@@ -47,6 +47,7 @@ describe("an amount of a statement", () => {
     ["1.23.456,00", /is no amount/],
     ["1,234,56", /has the same mark/],
     ["EUR 12.00", /has a currency sign or code/],
+    ["INV 1200", /is no amount/],
     ["12.00 €", /has a currency sign or code/],
     ["12.00 E", /is no amount/],
     ["NaN", /is no amount/],
