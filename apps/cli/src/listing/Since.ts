@@ -79,13 +79,18 @@ const clockOf = (ms: number): string => {
 /** Whether `TZ` is set to a text that Node takes for UTC because it does not know it. The path of a file is not checked. */
 const isZoneUnknown = (): boolean => {
   const name = (process.env["TZ"] ?? "").replace(/^:/, "")
+  const isUtc = name === "" || /^(?:posix\/)?(?:Etc\/)?(?:UTC|UCT|GMT|Zulu|Universal|Greenwich)[+-]?0?$/.test(name)
   // Node also knows forms such as UTC+3, which Intl refuses.
-  if (name === "" || name.startsWith("/") || new Date().getTimezoneOffset() !== 0) return false
+  if (isUtc || name.startsWith("/") || seasons.some((ms) => offsetMs(ms) !== 0)) return false
   try {
-    Intl.DateTimeFormat("en", { timeZone: name })
-    return false
+    const { format } = new Intl.DateTimeFormat("en", { timeZone: name, timeStyle: "short", hourCycle: "h23" })
+    // Intl knows europe/berlin, which Node takes for UTC.
+    return seasons.some((ms) => format(ms) !== "12:00")
   } catch {
     // It throws only because it does not know the zone.
     return true
   }
 }
+
+/** Noon in UTC, on a day of winter and on one of summer. */
+const seasons = [Date.UTC(2024, 0, 1, 12), Date.UTC(2024, 6, 1, 12)]

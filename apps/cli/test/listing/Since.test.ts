@@ -66,11 +66,23 @@ describe("--since", () => {
         "occurs twice"
       ])
       const local = ["2024-05-01", "2024-05-01T10:00", "today", "yesterday"]
-      for (const zone of ["Nowhere/None", "CET-1CEST", ":Europe/Berlinn"]) {
+      for (const zone of ["Nowhere/None", "CET-1CEST", ":Europe/Berlinn", "europe/berlin"]) {
         assert.deepStrictEqual(problems(zone, local), local.map(() => "TZ does not name"), zone)
         assert.deepStrictEqual(problems(zone, ["2024-05-01T10:00Z", "24h"]), [none, none])
       }
-      for (const zone of ["", "UTC", "Etc/GMT-5", "UTC+3", ":Europe/Berlin", "/etc/localtime"]) {
+      for (
+        const zone of [
+          "",
+          "UTC",
+          "UTC0",
+          "Etc/GMT-5",
+          "UTC+3",
+          ":Europe/Berlin",
+          "posix/Europe/London",
+          "Africa/Abidjan",
+          "/etc/localtime"
+        ]
+      ) {
         assert.deepStrictEqual(problems(zone, local), local.map(() => none), zone)
       }
     } finally {
