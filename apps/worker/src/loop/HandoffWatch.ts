@@ -161,7 +161,11 @@ const makeOldestAt = ({ lists }: Source, maintenance: Maintenance) => {
 }
 
 const logTransition = (source: Source, before: HandoffState, after: HandoffState): Effect.Effect<void> => {
-  const { answer, consumer, reason, resentAt, seq, setAside, state, undecided } = after
+  return Effect.andThen(logAsides(source, before, after), logState(source, before, after))
+}
+
+const logAsides = (source: Source, before: HandoffState, after: HandoffState): Effect.Effect<void> => {
+  const { consumer, resentAt, setAside, state, undecided } = after
   if ((undecided ?? 0) > 0 && (before.undecided ?? 0) === 0) {
     return Effect.annotateLogs(Effect.logError("hand-off sets changes aside, which wait for a decision"), {
       consumer,
@@ -170,13 +174,17 @@ const logTransition = (source: Source, before: HandoffState, after: HandoffState
       next: `payments handoff list ${placeOf(source)}`
     })
   }
-  if ((setAside ?? 0) > 0 && undecided === 0 && (before.setAside ?? 0) === 0) {
-    return Effect.annotateLogs(Effect.logWarning("hand-off sends changes again that are set aside"), {
+  return state === "running" && (setAside ?? 0) > 0 && undecided === 0 && (before.setAside ?? 0) === 0
+    ? Effect.annotateLogs(Effect.logWarning("hand-off sends changes again that are set aside"), {
       consumer,
       setAside,
       resentAt
     })
-  }
+    : Effect.void
+}
+
+const logState = (source: Source, before: HandoffState, after: HandoffState): Effect.Effect<void> => {
+  const { answer, consumer, reason, seq, state } = after
   if (before.state === state && before.seq === seq && before.reason === reason) return Effect.void
   const halted = haltedOf(after)
   if (halted !== undefined) {
