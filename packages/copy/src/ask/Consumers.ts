@@ -98,7 +98,7 @@ export class ChangesUnsent extends Data.TaggedError("ChangesUnsent")<{
   readonly sent: number
 }> {
   override get message() {
-    return `the worker moves the consumer ${this.consumer}, and has sent the changes up to ${this.sent}.`
+    return `the worker moves the consumer ${this.consumer}, and has not sent the changes after ${this.sent} yet.`
   }
 }
 

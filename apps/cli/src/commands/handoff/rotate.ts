@@ -29,7 +29,9 @@ export const rotateCommand = Command.make(
     finish: switchFlag("finish", "remove all keys but the newest, after every receiver has it"),
     kind: optionalFlag(
       Flag.ChoiceWithValue("kind", [["whsec", "v1"], ["whsk", "v1a"]] as const).pipe(
-        Flag.withDescription("the kind of the new key; default: that of the newest one, and of a first one whsec")
+        Flag.withDescription(
+          "the kind of the new key; default: that of the newest one, and whsec for a first one in secret_file"
+        )
       )
     ),
     to: textFlag("to", "FILE", "write the new key to this new file, if no file of the settings has the keys"),
@@ -88,7 +90,7 @@ const schemeOf = (keys: SourceHandoff["keys"]) =>
   Effect.mapBoth(keys, {
     onFailure: ({ message }) =>
       usage(
-        `The kind of the present keys is not known: ${message}. Say which kind the receiver verifies: --kind whsec or --kind whsk.`
+        `The present keys cannot be read: ${message}. Say which kind the receiver verifies: --kind whsec or --kind whsk.`
       ),
     onSuccess: ([{ scheme }]) => scheme
   })
