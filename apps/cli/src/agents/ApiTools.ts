@@ -131,7 +131,7 @@ const FindArguments = Schema.Struct({
       description: "default: the copy if the server has one"
     })
   ),
-  at: pointArgument(`in the copy: search the rows as they were then: ${pointWords}`),
+  at: pointArgument(`only in the copy: search the rows of an earlier point: ${pointWords}`),
   limit: wholeNumber(1, mostMatches, "matches of each list; default 20")
 })
 

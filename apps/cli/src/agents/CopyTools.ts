@@ -46,7 +46,7 @@ export const copyTools = (sources: Sources): ReadonlyArray<Tool> => [
 ]
 
 const rowArguments = {
-  at: pointArgument(`read the rows as they were then: ${pointWords}`),
+  at: pointArgument(`read the rows of an earlier point: ${pointWords}`),
   limit: wholeNumber(1, 500, "rows of this answer; default 50"),
   offset: wholeNumber(0, 1_000_000, "rows to skip; give the statement an ORDER BY")
 }

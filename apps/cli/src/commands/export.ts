@@ -80,7 +80,7 @@ const exportFlags = {
     "DESTINATION",
     "with --to -: print the records of this copy, which an export wrote, without a request"
   ),
-  at: textFlag("at", pointMetavar, `with --from: the records as they were then: ${pointWords}`),
+  at: textFlag("at", pointMetavar, `with --from: the records of an earlier point: ${pointWords}`),
   settlementDates: textFlag(
     "settlement-dates",
     "FROM..TO",

@@ -77,7 +77,7 @@ const findFlags = {
   ),
   from: fromFlag,
   copy: switchFlag("copy", "search the destination of the source or PAYMENTS_TO, without a request"),
-  at: textFlag("at", pointMetavar, `in a copy: search the rows as they were then: ${pointWords}`),
+  at: textFlag("at", pointMetavar, `in a copy: search the rows of an earlier point: ${pointWords}`),
   contains: switchFlag("contains", "in a copy: find fields that contain the text, in upper or lower case"),
   limit: textFlag("limit", "NUMBER", `show at most this many records of a list; default ${limits.default}`),
   ...targetFlags(sheetFormats)

@@ -42,7 +42,7 @@ export const queryCommand = Command.make(
       Argument.map(Option.getOrUndefined)
     ),
     from: fromFlag,
-    at: textFlag("at", pointMetavar, `read the rows as they were then: ${pointWords}`),
+    at: textFlag("at", pointMetavar, `read the rows of an earlier point: ${pointWords}`),
     month: textFlag("month", "YYYY-MM", "only records of this month; each question says by which date"),
     where: Flag.String("where").pipe(
       Flag.withMetavar("CONDITION"),

@@ -34,7 +34,7 @@ export type Run = Effect.Success<ReturnType<PostgresClient["readOnly"]>>
 export interface Ctes {
   /** Tables without rows, which have the columns of the real ones. */
   readonly empty: string
-  /** Returns the tables as they were. It reads changes, so it runs after `requireHistory`. */
+  /** Returns SQL for the tables at the point. It reads `changes`, so call it after `requireHistory`. */
   readonly filled: (hasJoin: boolean) => Effect.Effect<string, SinkError | QueryError>
 }
 
@@ -145,7 +145,7 @@ const listThen = (
       ) AS l ${texts}`,
     rows: rowsThen(list, listAsOf, {
       seq,
-      areApart: hasJoin || mentioned.length > mostOnce,
+      areApart: hasJoin || mentioned.length > mostOfOneScan,
       kinds,
       columns: columns.map(({ name }) => name),
       later: laterTable(layoutOf(list).table),
@@ -168,10 +168,11 @@ const listThen = (
 }
 
 /**
- * The most columns for which all rows are read once, each value with an expression. For a join, most rows are read without
- * one, because the server estimates conditions of expressions badly. That takes a second scan for the other rows.
+ * A statement of up to this many columns without a join reads all rows in one scan, each value with an expression. Any
+ * other one reads the rows without later changes in a scan of their own, without expressions: those take time in each row,
+ * and the server estimates their conditions badly, which can make a join slow.
  */
-const mostOnce = 8
+const mostOfOneScan = 8
 
 /** SQL for whether a text may have one of those that are searched. */
 const mayHaveText = (asOf: AsOf): Statement => {

@@ -294,7 +294,9 @@ class CamtReader {
     if (earlier === undefined) values.set(column, { text, currency: this.#named })
     else if (column === "remittance") values.set(column, { ...earlier, text: `${earlier.text} ${text}` })
     else if (this.#isUsed(column) && column === "charges") {
-      throw this.#problem("an entry or transaction has charges twice, and they are not added up. Leave --fee out")
+      throw this.#problem(
+        "an entry or transaction has charges twice, and they are not added up. Leave fee out of --map"
+      )
     } else if (this.#isUsed(column) && column !== "amount" && earlier.text !== text) {
       throw this.#problem(`an entry or transaction has two values of ${column}. Compare another column: --map`)
     }
