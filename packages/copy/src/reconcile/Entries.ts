@@ -61,26 +61,37 @@ interface StoredEntry {
 /** The columns of a line: its number, key, day, amount and fee. Of a record: its id, key, day and amount. */
 type Part = ReadonlyArray<SQLOutputValue | undefined>
 
+/** The classes whose entries lack one side. */
+const withoutUnits: ReadonlySet<EntryClass> = new Set<EntryClass>(["missing here"])
+const withoutLines: ReadonlySet<EntryClass> = new Set<EntryClass>(["missing there", "expected"])
+
+/** Reads the entries of a class, each with its line and its record or sum, which have the same key. */
+const entriesSql = (found: EntryClass, isGrouped: boolean): string => {
+  const units = isGrouped
+    ? { columns: "u.day, u.amount, u.known, u.records, NULL", table: "sums u ON u.unit" }
+    : { columns: "u.day, u.amount, u.amount, 1, u.id", table: "sorted_records u ON u.at" }
+  const [hasLines, hasUnits] = [!withoutLines.has(found), !withoutUnits.has(found)]
+  return `SELECT e.entry, e.why, e.line, e.unit, ${
+    hasLines && hasUnits ? "coalesce(l.key, u.key)" : hasLines ? "l.key" : "u.key"
+  }, ${hasLines ? "l.line, l.day, l.amount, l.fee" : "NULL, NULL, NULL, NULL"}, ${
+    hasUnits ? units.columns : "NULL, NULL, NULL, NULL, NULL"
+  } FROM ${entriesIn(found)} e ${hasLines ? "LEFT JOIN sorted_lines l ON l.at = e.line" : ""}
+    ${hasUnits ? `LEFT JOIN ${units.table} = e.unit` : ""} WHERE e.entry > ? ORDER BY e.entry`
+}
+
 /** The entries in the order of the classes. */
 function* storedEntries(
   ledger: Ledger,
   classes: ReadonlyArray<EntryClass>,
   { isGrouped }: Shown
 ): Generator<StoredEntry, void> {
-  const unit = isGrouped
-    ? { columns: "NULL, u.key, u.day, u.amount, u.known, u.records", table: "sums u ON u.unit" }
-    : { columns: "u.id, u.key, u.day, u.amount, u.amount, 1", table: "sorted_records u ON u.at" }
   for (const one of classes) {
-    const sql = `SELECT e.entry, e.why, l.line, l.key, l.day, l.amount, l.fee, e.unit, ${unit.columns}
-      FROM ${
-      entriesIn(one)
-    } e LEFT JOIN sorted_lines l ON l.at = e.line LEFT JOIN ${unit.table} = e.unit ORDER BY e.entry`
-    for (const row of ledger.rows(sql)) {
-      const [entry, why, line, , , gross, fee, at = null, , , , , known, records] = row
+    for (const row of ledger.ordered(entriesSql(one, isGrouped))) {
+      const [entry, why, line, unit = null, key, number, day, gross, fee, unitDay, amount, known, records, id] = row
       const found = { class: one, entry: Number(entry), why: textIn(why) }
-      if (line === null && at === null) {
+      if (line === null && unit === null) {
         const [lines, ofUnits, there, deducted, here] = ledger.get(
-          `SELECT lines, records, there, fee, here FROM ${entriesIn(one)} WHERE entry = ?`,
+          "SELECT lines, records, there, fee, here FROM several WHERE entry = ?",
           found.entry
         )
         const amounts = { there: amountIn(there) ?? 0n, fee: amountIn(deducted) ?? 0n, here: amountIn(here) ?? 0n }
@@ -91,11 +102,15 @@ function* storedEntries(
       yield {
         ...found,
         lines: line === null ? 0 : 1,
-        records: at === null ? 0 : Number(records),
+        records: unit === null ? 0 : Number(records),
         there: (amountIn(gross) ?? 0n) - deducted,
         fee: deducted,
         here: amountIn(known) ?? 0n,
-        single: { line: line === null ? [] : row.slice(2, 7), record: at === null ? [] : row.slice(8, 12), unit: at }
+        single: {
+          line: line === null ? [] : [number, key, day, gross, fee],
+          record: unit === null ? [] : [id, key, unitDay, amount],
+          unit
+        }
       }
     }
   }

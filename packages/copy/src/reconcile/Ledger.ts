@@ -59,13 +59,15 @@ const cacheKibibytes = 24 * 1024
 
 /** One call that writes several rows takes half the time. */
 const rowsAtOnce = 16
+/** A line of a statement may have a mebibyte, so these are not many. */
+const rowsReadAtOnce = 100
 
 const schema = `
   PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;
   PRAGMA cache_size = -${cacheKibibytes}; PRAGMA temp_store = FILE;
   CREATE TABLE lines (line INTEGER PRIMARY KEY, key TEXT, day INTEGER, amount, fee);
   CREATE TABLE pending (line INTEGER PRIMARY KEY, amount TEXT, fee TEXT, day TEXT);
-  CREATE TABLE records (unit INTEGER PRIMARY KEY, id TEXT, key TEXT, day INTEGER, due INTEGER, amount);
+  CREATE TABLE records (id TEXT, key TEXT, due INTEGER, amount);
   CREATE TABLE sums (unit INTEGER PRIMARY KEY, key TEXT, day INTEGER, amount, due INTEGER, records INTEGER, known);
   CREATE TABLE sum_records (unit INTEGER, place INTEGER, record INTEGER, PRIMARY KEY (unit, place)) WITHOUT ROWID;
   CREATE TABLE sorted_lines (at INTEGER PRIMARY KEY, line INTEGER, key TEXT, day INTEGER, amount, fee);
@@ -74,11 +76,10 @@ const schema = `
   CREATE TABLE left_units (unit INTEGER);
   ${
   entryClasses.map((found) =>
-    `CREATE TABLE ${entriesIn(found)} (
-      entry INTEGER PRIMARY KEY, why TEXT, line INTEGER, unit INTEGER, lines INTEGER, records INTEGER, there, fee, here
-    );`
+    `CREATE TABLE ${entriesIn(found)} (entry INTEGER PRIMARY KEY, why TEXT, line INTEGER, unit INTEGER);`
   ).join("")
 }
+  CREATE TABLE several (entry INTEGER PRIMARY KEY, lines INTEGER, records INTEGER, there, fee, here);
   CREATE TABLE entry_lines (entry INTEGER, place INTEGER, line INTEGER, PRIMARY KEY (entry, place)) WITHOUT ROWID;
   CREATE TABLE entry_units (entry INTEGER, place INTEGER, unit INTEGER, PRIMARY KEY (entry, place)) WITHOUT ROWID;
   BEGIN;`
@@ -105,7 +106,7 @@ export class Ledger {
   }
 
   addRecord({ amount, day, id, isDayUnread, key }: LedgerRecord): void {
-    this.insert("records", null, id, key, day, isDayUnread ? unreadDay : day, stored(amount))
+    this.insert("records", id, key, isDayUnread ? unreadDay : day, stored(amount))
   }
 
   /**
@@ -120,7 +121,8 @@ export class Ledger {
     this.run("DELETE FROM lines")
     this.run(
       `INSERT INTO sorted_records (id, key, day, due, amount)
-      SELECT id, key, day, due, amount FROM records ORDER BY key, ${isGrouped ? "day" : "amount, day"}, id`
+      SELECT id, key, nullif(due, ${unreadDay}) AS day, due, amount FROM records
+      ORDER BY key, ${isGrouped ? "day" : "amount, day"}, id`
     )
     this.run("DELETE FROM records")
   }
@@ -131,11 +133,11 @@ export class Ledger {
     const number = ++this.#entries
     const into = entriesIn(entry.class)
     if (lines.length <= 1 && units.length <= 1) {
-      this.insert(into, number, why, lines[0] ?? null, units[0] ?? null, null, null, null, null, null)
+      this.insert(into, number, why, lines[0] ?? null, units[0] ?? null)
       return
     }
-    const amounts = [stored(entry.there), stored(entry.fee), stored(entry.here)]
-    this.insert(into, number, why, null, null, lines.length, records, ...amounts)
+    this.insert(into, number, why, null, null)
+    this.insert("several", number, lines.length, records, stored(entry.there), stored(entry.fee), stored(entry.here))
     for (const [place, line] of lines.entries()) this.insert("entry_lines", number, place, line)
     for (const [place, unit] of units.entries()) this.insert("entry_units", number, place, unit)
   }
@@ -163,6 +165,21 @@ export class Ledger {
     this.#writeWaiting()
     // By `setReturnArrays`, rows are arrays.
     return rowsOf(this.#prepared(sql), values) as Generator<never, void>
+  }
+
+  /**
+   * Returns the rows of a query that ends with `> ? ORDER BY ...`, both on its first column: a place, or the number of an
+   * entry. Reading many in one call takes two thirds of the time.
+   */
+  *ordered(sql: string): Generator<Row, void> {
+    this.#writeWaiting()
+    for (let last: SQLInputValue = 0;;) {
+      // By `setReturnArrays`, rows are arrays.
+      const rows = this.#prepared(`${sql} LIMIT ${rowsReadAtOnce}`).all(last) as unknown as ReadonlyArray<Row>
+      yield* rows
+      if (rows.length < rowsReadAtOnce) return
+      last = rows.at(-1)?.[0] ?? null
+    }
   }
 
   #writeWaiting(): void {

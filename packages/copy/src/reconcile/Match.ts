@@ -135,21 +135,25 @@ class Matcher {
     this.#rules = rules
   }
 
-  get #unitsSql(): string {
+  #units(): Generator<Row, void> {
     return this.#rules.isGrouped
-      ? "SELECT unit, key, amount, day, due, records, known FROM sums WHERE key IS NOT NULL ORDER BY key, amount, day, unit"
-      : "SELECT at, key, amount, day, due, 1, amount FROM sorted_records WHERE key IS NOT NULL ORDER BY at"
+      ? this.#ledger.rows(
+        "SELECT unit, key, amount, day, due, records, known FROM sums WHERE key IS NOT NULL ORDER BY key, amount, day, unit"
+      )
+      : this.#ledger.ordered(
+        "SELECT at, key, amount, day, due FROM sorted_records WHERE key IS NOT NULL AND at > ? ORDER BY at"
+      )
   }
 
   /** Pairs lines and units with the same key and amount, and days that are near enough. */
   *pairEqual(): Generator<void> {
     yield* this.#withoutKey()
     const lines = new Cursor(
-      this.#ledger.rows(
-        "SELECT at, key, amount, day, fee, 0, amount FROM sorted_lines WHERE key IS NOT NULL ORDER BY at"
+      this.#ledger.ordered(
+        "SELECT at, key, amount, day, fee FROM sorted_lines WHERE key IS NOT NULL AND at > ? ORDER BY at"
       )
     )
-    const units = new Cursor(this.#ledger.rows(this.#unitsSql))
+    const units = new Cursor(this.#units())
     let lastKey: SQLOutputValue | undefined
     for (let turn = rowsPerTurn; lines.row !== undefined || units.row !== undefined;) {
       const compared = compareRows(lines.row, units.row)
@@ -171,10 +175,10 @@ class Matcher {
   /** What has no key belongs to nothing else. */
   *#withoutKey(): Generator<void> {
     const { isGrouped } = this.#rules
-    const lines = "SELECT at, key, amount, day, fee, 0, amount FROM sorted_lines WHERE key IS NULL ORDER BY at"
+    const lines = "SELECT at, key, amount, day, fee FROM sorted_lines WHERE key IS NULL ORDER BY at"
     const units = isGrouped
       ? "SELECT unit, key, amount, day, due, records, known FROM sums WHERE key IS NULL ORDER BY unit"
-      : "SELECT at, key, amount, day, due, 1, amount FROM sorted_records WHERE key IS NULL ORDER BY at"
+      : "SELECT at, key, amount, day, due FROM sorted_records WHERE key IS NULL ORDER BY at"
     let count = 0
     for (const row of this.#ledger.rows(units)) {
       this.#compareBucket([], [itemOf(row)], true)
@@ -256,7 +260,7 @@ class Matcher {
   *compareLeft(): Generator<void> {
     const lines = new Cursor(
       this.#ledger.rows(
-        `SELECT at, key, amount, day, fee, 0, amount FROM left_lines l JOIN sorted_lines ON at = l.line ORDER BY key, day, at`
+        `SELECT at, key, amount, day, fee FROM left_lines l JOIN sorted_lines ON at = l.line ORDER BY key, day, at`
       )
     )
     const units = new Cursor(
@@ -353,13 +357,14 @@ class Matcher {
 
 const zero = (): ClassTotal => ({ entries: 0, lines: 0, records: 0, there: 0n, fee: 0n, here: 0n })
 
-const itemOf = ([at, , amount, day, extra, records, known]: Row): Item => ({
+/** Only the sum of a group has a number of records, and a known part. */
+const itemOf = ([at, , value, day, extra, records = 1n, part = value]: Row): Item => ({
   at: Number(at),
-  amount: amountIn(amount),
+  amount: amountIn(value),
   day: numberIn(day),
   extra: amountIn(extra),
   records: Number(records),
-  known: amountIn(known) ?? 0n
+  known: amountIn(part) ?? 0n
 })
 
 const sumOf = (side: Side): bigint => side.reduce((sum, { known }) => sum + known, 0n)
