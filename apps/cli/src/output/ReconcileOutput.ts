@@ -151,6 +151,10 @@ const shapeMembers = ({ camt, csv, dates, decimal, encoding, firstDay, format, l
 export const isEqual = ({ totals }: Pick<Reconciled, "totals">): boolean =>
   totals.different.entries + totals["missing here"].entries + totals["missing there"].entries === 0
 
+/** What a line of the file is called. */
+const nounsOf = ({ format }: Pick<StatementShape, "format">) =>
+  format === "csv" ? ["line", "lines"] as const : ["entry", "entries"] as const
+
 /** Says how the statement was read, so that nothing was recognized in silence. */
 export const shapeText = (file: string, shape: StatementShape): string => {
   const { camt, csv, dates, decimal, encoding, firstDay, format, hasMark, lastDay, lines, withoutKey } = shape
@@ -159,7 +163,7 @@ export const shapeText = (file: string, shape: StatementShape): string => {
     : firstDay === lastDay
     ? ` of ${dayText(firstDay)}`
     : ` of ${dayText(firstDay)} to ${dayText(lastDay)}`
-  const [noun, nouns] = format === "csv" ? ["line", "lines"] as const : ["entry", "entries"] as const
+  const [noun, nouns] = nounsOf(shape)
   const parts = [
     format === "csv" ? "CSV" : "camt.053",
     `${encoding.toUpperCase()}${hasMark ? " with a byte order mark" : ""}`,
@@ -258,6 +262,7 @@ export const notesOf = (
     ? `The copy has the ${list.title} as of ${completeScan.endedAt.slice(0, 16).replace("T", " ")} UTC.`
     : `${list.label}: ${heldBack}.`
   const mapping = day === undefined ? "" : `, or its column with --map ${day}=COLUMN`
+  const [noun, nouns] = nounsOf(statement)
   return [
     age,
     ...lastDay !== undefined
@@ -265,7 +270,7 @@ export const notesOf = (
       : [
         statement.lines === 0
           ? "The statement has no booked entries and names no last day, so records count as missing there also if they are due later. Name it with --through."
-          : `The statement's lines have no dates, so records count as missing there also if they are due later. Name its last day with --through${mapping}.`
+          : `The statement's ${nouns} have no dates, so records count as missing there also if they are due later. Name its last day with --through${mapping}.`
       ],
     // The period of a statement of camt.053 includes its lines without a date.
     ...statement.withoutDay === 0 || lastDay === undefined || lastDay !== statement.lastDay ||
@@ -273,7 +278,7 @@ export const notesOf = (
       ? []
       : [
         `${
-          counted(statement.withoutDay, "line has", "lines have")
+          counted(statement.withoutDay, `${noun} has`, `${nouns} have`)
         } no date, so the statement's last day may be later than ${dayText(lastDay)}. Name it with --through.`
       ],
     ...dueBefore === 0 || statement.firstDay === undefined || day === undefined

@@ -2,7 +2,7 @@
 import { CsvError, parse } from "csv-parse"
 import { parse as parseSync } from "csv-parse/sync"
 import { distance } from "fastest-levenshtein"
-import { Readable } from "node:stream"
+import { pipeline } from "node:stream/promises"
 import { folded } from "../text/Folded.ts"
 import { printable } from "../text/Printable.ts"
 import type { Lines } from "./Lines.ts"
@@ -66,39 +66,41 @@ export const readCsv = async (
     fee: placeOf(fee, "fee"),
     day: placeOf(day, wanted.day?.field ?? "date")
   }
-  const parser = parse({
-    delimiter: separators[header.separator],
-    info: true,
-    relax_column_count: true,
-    skip_empty_lines: true,
-    max_record_size: mostRecordBytes
-  })
-  const source = Readable.from(texts(head, rest))
-  source.on("error", (error) => parser.destroy(error))
   let number = 0
   let end = 0
-  try {
-    // The parser's types say nothing about the option `info`.
-    for await (const { info, record } of source.pipe(parser) as AsyncIterable<ParsedRecord>) {
-      number++
-      const start = end + 1
-      end = info.lines
-      if (number <= header.record + 1) continue
-      // Empty lines and line breaks in quotes both count.
-      const line = end === start ? start : end - breaksIn(record)
-      if (record.length !== width) {
-        if (record.every((cell) => cell === "")) continue
-        throw problemAt({ line }, `it has ${record.length} columns, but line ${header.headerLine} names ${width}`)
-      }
-      if (record.every((cell) => cell === "")) continue
-      lines.add({
-        line,
-        keys: keys.map((index) => record[index] ?? ""),
-        amount: record[amount] ?? "",
-        fee: fee === undefined ? undefined : record[fee],
-        day: day === undefined ? undefined : record[day]
-      })
+  const add = (record: ReadonlyArray<string>, endLine: number): void => {
+    number++
+    const start = end + 1
+    end = endLine
+    if (number <= header.record + 1) return
+    // Empty lines and line breaks in quotes both count.
+    const line = end === start ? start : end - breaksIn(record)
+    if (record.length !== width) {
+      if (record.every((cell) => cell === "")) return
+      throw problemAt({ line }, `it has ${record.length} columns, but line ${header.headerLine} names ${width}`)
     }
+    if (record.every((cell) => cell === "")) return
+    lines.add({
+      line,
+      keys: keys.map((index) => record[index] ?? ""),
+      amount: record[amount] ?? "",
+      fee: fee === undefined ? undefined : record[fee],
+      day: day === undefined ? undefined : record[day]
+    })
+  }
+  const parser = parse({
+    delimiter: separators[header.separator],
+    relax_column_count: true,
+    skip_empty_lines: true,
+    max_record_size: mostRecordBytes,
+    // A record that is taken here is not put out one by one, which would take longer than the parsing.
+    on_record: (record: ReadonlyArray<string>, info) => {
+      add(record, info.lines)
+      return null
+    }
+  })
+  try {
+    await pipeline(texts(head, rest), parser.resume())
   } catch (error) {
     throw error instanceof CsvError ? problemAt({ line: lineOf(error) ?? end + 1 }, messageOf(error.code)) : error
   }
