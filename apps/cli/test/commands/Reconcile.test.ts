@@ -86,9 +86,15 @@ layer(Chromium.layer, { excludeTestServices: true })("payments reconcile", (it) 
       const ofPeriod = yield* notes(camt(pending + pending, period))
       assert.include(ofPeriod, "2 entries are not booked, and left out.")
       assert.include(ofPeriod, "The statement has no booked entries. ")
-      const booked = yield* notes(camt(pending.replace("PDNG", "BOOK")))
-      assert.include(booked, "1 entry has nothing to compare it by")
-      assert.include(booked, "The statement's entries have no dates, so records count")
+      const booked = pending.replace("PDNG", "BOOK")
+      const undatedEntry = yield* notes(camt(booked))
+      assert.include(undatedEntry, "1 entry has nothing to compare it by")
+      assert.include(undatedEntry, "The statement's entries have no dates, so records count")
+      const valued = booked.replace("<BookgDt>", "<ValDt><Dt>2024-05-01</Dt></ValDt><BookgDt>")
+      assert.include(
+        yield* notes(camt(valued + booked)),
+        "1 entry has no date, so the statement's last day may be later than 2024-05-01."
+      )
       const dated = "reference,amount,settlementDate\n,5,2024-05-01\nR-1,5,\n,6,\n"
       const undated = yield* notes(dated)
       assert.include(undated, "2 lines have nothing to compare them by, the first one is line 2.")

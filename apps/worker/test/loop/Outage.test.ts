@@ -167,7 +167,7 @@ describe("a worker that receives SIGTERM while its PostgreSQL server does not an
       once.child.kill("SIGTERM")
       yield* Effect.sleep("1 second")
       twice.child.kill("SIGTERM")
-      // A release of a lease, which has that text, says that the first signal has arrived. Two that wait are merged.
+      // The system merges two signals that wait. So the second one is sent after a release of a lease, which has that text.
       yield* twice.until(twice.droppedChunks, (count) => count > 0)
       assert.deepStrictEqual(yield* twice.end("SIGTERM"), [0, null])
       once.assertRuns()

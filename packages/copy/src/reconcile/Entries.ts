@@ -65,17 +65,17 @@ type Part = ReadonlyArray<SQLOutputValue | undefined>
 const withoutUnits: ReadonlySet<EntryClass> = new Set<EntryClass>(["missing here"])
 const withoutLines: ReadonlySet<EntryClass> = new Set<EntryClass>(["missing there", "expected"])
 
-/** Reads the entries of a class, each with its line and its record or sum, which have the same key. */
+/** Returns SQL for the entries of a class, each with its line and its record or sum, which have the same key. */
 const entriesSql = (found: EntryClass, isGrouped: boolean): string => {
   const units = isGrouped
     ? { columns: "u.day, u.amount, u.known, u.records, NULL", table: "sums u ON u.unit" }
     : { columns: "u.day, u.amount, u.amount, 1, u.id", table: "sorted_records u ON u.at" }
   const [hasLines, hasUnits] = [!withoutLines.has(found), !withoutUnits.has(found)]
-  return `SELECT e.entry, e.why, e.line, e.unit, ${
-    hasLines && hasUnits ? "coalesce(l.key, u.key)" : hasLines ? "l.key" : "u.key"
-  }, ${hasLines ? "l.line, l.day, l.amount, l.fee" : "NULL, NULL, NULL, NULL"}, ${
-    hasUnits ? units.columns : "NULL, NULL, NULL, NULL, NULL"
-  } FROM ${entriesIn(found)} e ${hasLines ? "LEFT JOIN sorted_lines l ON l.at = e.line" : ""}
+  return `SELECT e.entry, e.why, e.line, e.unit, ${hasLines ? "l" : "u"}.key, ${
+    hasLines ? "l.line, l.day, l.amount, l.fee" : "NULL, NULL, NULL, NULL"
+  }, ${hasUnits ? units.columns : "NULL, NULL, NULL, NULL, NULL"} FROM ${entriesIn(found)} e ${
+    hasLines ? "LEFT JOIN sorted_lines l ON l.at = e.line" : ""
+  }
     ${hasUnits ? `LEFT JOIN ${units.table} = e.unit` : ""} WHERE e.entry > ? ORDER BY e.entry`
 }
 

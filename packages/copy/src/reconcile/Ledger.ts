@@ -168,8 +168,8 @@ export class Ledger {
   }
 
   /**
-   * Returns the rows of a query that ends with `> ? ORDER BY ...`, both on its first column: a place, or the number of an
-   * entry. Reading many in one call takes two thirds of the time.
+   * Returns the rows of a query that ends with `> ? ORDER BY ...`, both of its first column. Its values are positive and
+   * unique, such as places and numbers of entries. Reading many rows in one call takes two thirds of the time.
    */
   *ordered(sql: string): Generator<Row, void> {
     this.#writeWaiting()

@@ -64,6 +64,18 @@ const cases: ReadonlyArray<readonly [string, string | Uint8Array, Partial<Reconc
   ["an open quote", head + `A;"1;\nB;2;\n`, {}, /line \d: a quote is opened here or before, and never closed/],
   ["a quote within a value", head + `A;1"2;\n`, {}, /line 2: a quote stands within a value/],
   [
+    "a bad amount before a bad quote",
+    head + `A;x;\nB;1"2;\n`,
+    {},
+    /line 2, column 2 \(amount\): the amount is no amount/
+  ],
+  [
+    "a bad amount at the end of a file of several chunks",
+    `${head}${`A;1;\n"B\nB";1;\n`.repeat(30_000)}A;x;`,
+    {},
+    /line 90002, column 2 \(amount\): the amount is no amount/
+  ],
+  [
     "a German amount without a unit",
     head + "A;1;\nB;1.234,56;\n",
     {},

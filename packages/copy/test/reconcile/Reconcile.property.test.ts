@@ -322,4 +322,44 @@ describe("a reconciliation of any copy with any statement", () => {
     () => check(sqliteIn, diceOf(seed, "sqlite"), 3),
     120_000
   )
+
+  // The ledger is read 100 rows at once.
+  it.live.each([100, 101, 450])("has every line and every record of %i in one row", (count) =>
+    Effect.gen(function*() {
+      const folder = yield* temporaryFolder
+      const from = sqliteIn(folder)
+      const day = dayText(firstDay)
+      const invoices = Array.from({ length: count }, (_, index): Invoice => ({
+        id: `inv_${index}`,
+        reference: `R${index}`,
+        amount: "100",
+        settlementDate: day,
+        contract: `c${index}`
+      }))
+      // Of each four: one matches, in two parts, one differs, one has another reference, and one is missing there.
+      const lines = Array.from({ length: count }, (_, index) => {
+        const line = { reference: `R${index}`, amount: 100n, fee: 0n, day, contract: `c${index}` }
+        const parts = [{ ...line, amount: 30n }, { ...line, amount: 70n }]
+        return [parts, [{ ...line, amount: 90n }], [{ ...line, reference: `X${index}`, contract: `x${index}` }], []]
+      }).flatMap((each, index) => each[index % 4] ?? [])
+      yield* fill(from, invoices.map(json))
+      const file = written(folder, textOf(diceOf(0), lines))
+      const map = { amount: { column: "Betrag", isNegated: false }, fee: { column: "Gebühr", isNegated: false } }
+      const column = (name: string) => ({ column: name, isNegated: false })
+      for (
+        const options of [
+          { on: ["reference", "amount"], map: { ...map, reference: column("Verwendungszweck") } },
+          { on: ["amount"], group: "contract", map: { ...map, contract: column("Vertrag") } }
+        ]
+      ) {
+        const result = yield* reconciled({ from, file, decimals: 2, ...options })
+        assertPartition(result, lines, invoices)
+        const classes = Map.groupBy(result.entries, (entry) => entry.class)
+        const of = (rest: number) => Math.ceil((count - rest) / 4)
+        assert.deepStrictEqual(
+          (["matched", "different", "missing here", "missing there"] as const).map((name) => classes.get(name)?.length),
+          [of(0), of(1), of(2), of(2) + of(3)]
+        )
+      }
+    }).pipe(Effect.scoped))
 })
