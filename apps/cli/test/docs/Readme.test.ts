@@ -195,8 +195,7 @@ describe("the README", () => {
       assert.strictEqual(again.code, 0, again.stderr)
       assert.notInclude(again.stdout, "Installing")
       assert.strictEqual(count("payments-sandbox.db", "invoices"), 10_000)
-      // It installs, builds and exports. On two processors that run other tests too, that has taken 5 minutes.
-    }).pipe(Effect.scoped), 900_000)
+    }).pipe(Effect.scoped), 300_000)
 
   it("is one page of at most 150 lines", () => {
     assert.isAtMost(text("README.md").trimEnd().split("\n").length, 150)

@@ -93,7 +93,7 @@ export const readCsv = async (
     relax_column_count: true,
     skip_empty_lines: true,
     max_record_size: mostRecordBytes,
-    // Records that are taken here need not pass through a stream one by one, which takes as long as the parsing.
+    // Records that are taken here need not pass through a stream one by one.
     on_record: (record: ReadonlyArray<string>, info) => {
       add(record, info.lines)
       return null
