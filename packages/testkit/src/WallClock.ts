@@ -1,4 +1,4 @@
-/** Wall clocks that are set while a test runs. The monotonic clock and timers do not change. */
+/** Clocks that a test sets while it runs. Timers do not change. */
 import { Clock, Effect } from "effect"
 
 const withWallClock = <A, E, R>(effect: Effect.Effect<A, E, R>, millisOf: (clock: Clock.Clock) => number) =>
@@ -15,6 +15,26 @@ const withWallClock = <A, E, R>(effect: Effect.Effect<A, E, R>, millisOf: (clock
       sleep: (duration) => clock.sleep(duration)
     }
     return Effect.provideService(effect, Clock.Clock, changed)
+  })
+
+/**
+ * Runs an effect with a wall clock and a monotonic clock that stand still until `advance` moves both by milliseconds. So an
+ * age does not depend on the speed of the machine.
+ */
+export const overStandingClock = <A, E, R>(use: (advance: (ms: number) => void) => Effect.Effect<A, E, R>) =>
+  Effect.clockWith((clock) => {
+    let millis = clock.currentTimeMillisUnsafe()
+    const nanos = () => BigInt(millis) * 1_000_000n
+    const standing: Clock.Clock = {
+      currentTimeMillisUnsafe: () => millis,
+      currentTimeMillis: Effect.sync(() => millis),
+      currentTimeNanosUnsafe: nanos,
+      currentTimeNanos: Effect.sync(nanos),
+      monotonicTimeNanosUnsafe: nanos,
+      monotonicTimeNanos: Effect.sync(nanos),
+      sleep: (duration) => clock.sleep(duration)
+    }
+    return Effect.provideService(use((ms) => void (millis += ms)), Clock.Clock, standing)
   })
 
 /** Runs an effect with a wall clock that `set` shifts by `byMs` milliseconds. */

@@ -127,7 +127,9 @@ api_key_command = ["sh", "-c", "echo $$ > pid; sleep 1000; echo"]
 to = "sqlite:north.db"
 `)
       const pid = join(folder, "pid")
-      const { code } = yield* payments(["export", "--config", file], { interruptWhen: () => existsSync(pid) })
+      // The shell makes the file before it writes the number into it.
+      const isWritten = () => existsSync(pid) && readFileSync(pid, "utf8").endsWith("\n")
+      const { code } = yield* payments(["export", "--config", file], { interruptWhen: isWritten })
       assert.strictEqual(code, 130)
       const isRunning = () => {
         try {
