@@ -1,5 +1,5 @@
 /** Clocks that a test sets while it runs. Timers do not change. */
-import { Clock, Effect } from "effect"
+import { Clock, Duration, Effect } from "effect"
 
 const withWallClock = <A, E, R>(effect: Effect.Effect<A, E, R>, millisOf: (clock: Clock.Clock) => number) =>
   Effect.clockWith((clock) => {
@@ -17,24 +17,49 @@ const withWallClock = <A, E, R>(effect: Effect.Effect<A, E, R>, millisOf: (clock
     return Effect.provideService(effect, Clock.Clock, changed)
   })
 
-/**
- * Runs an effect with a wall clock and a monotonic clock that stand still until `advance` moves both by milliseconds. So an
- * age does not depend on the speed of the machine.
- */
-export const overStandingClock = <A, E, R>(use: (advance: (ms: number) => void) => Effect.Effect<A, E, R>) =>
+/** A wall clock and a monotonic clock that begin now, and that only `pass` moves. Each sleep calls `onSlept` at its end. */
+const overOwnClock = <A, E, R>(
+  use: (pass: (ms: number) => void) => Effect.Effect<A, E, R>,
+  onSlept: (ms: number, pass: (ms: number) => void) => void
+) =>
   Effect.clockWith((clock) => {
     let millis = clock.currentTimeMillisUnsafe()
+    const pass = (ms: number) => void (millis += ms)
     const nanos = () => BigInt(millis) * 1_000_000n
-    const standing: Clock.Clock = {
+    const own: Clock.Clock = {
       currentTimeMillisUnsafe: () => millis,
       currentTimeMillis: Effect.sync(() => millis),
       currentTimeNanosUnsafe: nanos,
       currentTimeNanos: Effect.sync(nanos),
       monotonicTimeNanosUnsafe: nanos,
       monotonicTimeNanos: Effect.sync(nanos),
-      sleep: (duration) => clock.sleep(duration)
+      sleep: (duration) =>
+        Effect.tap(
+          clock.sleep(duration),
+          () => Effect.sync(() => onSlept(Math.ceil(Duration.toMillis(duration)), pass))
+        )
     }
-    return Effect.provideService(use((ms) => void (millis += ms)), Clock.Clock, standing)
+    return Effect.provideService(use(pass), Clock.Clock, own)
+  })
+
+/**
+ * Runs an effect with a wall clock and a monotonic clock that stand still until `advance` moves both by milliseconds. So an
+ * age does not depend on the speed of the machine.
+ */
+export const overStandingClock = <A, E, R>(use: (advance: (ms: number) => void) => Effect.Effect<A, E, R>) =>
+  overOwnClock(use, () => {})
+
+/**
+ * Runs an effect with a wall clock and a monotonic clock that only its sleeps move. So the time that a busy machine takes for
+ * anything else does not count. `slept` returns the milliseconds that have passed. Sleeps at the same time count each.
+ */
+export const overSleptClock = <A, E, R>(use: (slept: () => number) => Effect.Effect<A, E, R>) =>
+  Effect.suspend(() => {
+    let total = 0
+    return overOwnClock(() => use(() => total), (ms, pass) => {
+      total += ms
+      pass(ms)
+    })
   })
 
 /** Runs an effect with a wall clock that `set` shifts by `byMs` milliseconds. */

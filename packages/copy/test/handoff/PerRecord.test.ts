@@ -5,6 +5,7 @@ import { temporaryFolder } from "@payments/testkit/Folder"
 import { type PostgresServer, startServer } from "@payments/testkit/postgres/PostgresServer"
 import { urlOf } from "@payments/testkit/postgres/PostgresTest"
 import { diceOf, isLongRun, seed } from "@payments/testkit/Seed"
+import { overSleptClock } from "@payments/testkit/WallClock"
 import { Cause, Console, Duration, Effect, Exit, Fiber } from "effect"
 import { basename, join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
@@ -18,7 +19,7 @@ import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
 import { openMaintenance } from "../../src/sqlite/SqliteStore.ts"
 import { type Handoff, type HandoffAside, untried } from "../../src/store/HandoffStore.ts"
 import type { Maintenance } from "../../src/store/Store.ts"
-import { hasty, postTo, type Received, receiver, type Reply, sending } from "./Receiver.ts"
+import { farAway, hasty, postTo, type Received, receiver, type Reply, sending } from "./Receiver.ts"
 import { consumer, exporting, subscribed } from "./Subscribed.ts"
 
 let server: PostgresServer
@@ -200,7 +201,8 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
     Effect.gen(function*() {
       const { failing, maintenance, post, received } = yield* failingAside
       const policy = { ...hasty, giveUpAfter: Duration.seconds(2) }
-      assert.deepInclude(yield* sending(maintenance, post, { order, policy }), { state: "running" })
+      const ended = yield* overSleptClock(() => sending(maintenance, post, { order, policy }))
+      assert.deepInclude(ended, { state: "running" })
       const [given] = yield* maintenance.handoffAsides(consumer)
       assert.deepInclude(given, { seq: 3, isRefused: true, nextAttemptAt: undefined })
       assert.isAtLeast(given?.attempts ?? 0, 2)
@@ -213,8 +215,7 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
   it.live("sends a change that was set aside again at once if somebody resumes it, also after a restart", () =>
     Effect.gen(function*() {
       const { failing, maintenance, post, received } = yield* failingAside
-      // With retry-after 0 and such a policy, the next attempt is in half an hour on average.
-      const policy = { ...hasty, firstWait: Duration.hours(1), longestWait: Duration.hours(1) }
+      const policy = { ...hasty, ...farAway }
       const following = sending(maintenance, post, { order, policy, isFollowing: true })
       const first = yield* Effect.forkChild(following)
       const asides = maintenance.handoffAsides(consumer)
@@ -236,13 +237,13 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
   it.live("leaves a change that was set aside to a decision as soon as its time has passed, also if it was made shorter", () =>
     Effect.gen(function*() {
       const { maintenance, post } = yield* failingAside
-      const policy = { ...hasty, firstWait: Duration.hours(10), longestWait: Duration.hours(10) }
+      const policy = { ...hasty, ...farAway }
       const asides = maintenance.handoffAsides(consumer)
       const first = yield* Effect.forkChild(sending(maintenance, post, { order, policy, isFollowing: true }))
       yield* Effect.repeat(Effect.delay(asides, "20 millis"), { until: ([one]) => one?.nextAttemptAt !== undefined })
       yield* Fiber.interrupt(first)
       const shorter = { ...policy, giveUpAfter: Duration.seconds(1) }
-      yield* Effect.timeout(sending(maintenance, post, { order, policy: shorter }), "10 seconds")
+      yield* Effect.timeout(sending(maintenance, post, { order, policy: shorter }), "1 minute")
       assert.deepInclude((yield* asides)[0], { seq: 3, isRefused: true, attempts: 2 })
     }).pipe(Effect.scoped))
 
@@ -385,7 +386,7 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
         if (numbers.some((seq) => refused.has(seq))) return "refuse"
         return isCalm || !dice.chance(0.2) ? "ok" : dice.pick(["error", "lost", "late", "recanted"])
       })
-      const post = yield* postTo(url, "40 millis")
+      const [post, lasting] = [yield* postTo(url, "40 millis"), yield* postTo(url)]
       const send = Effect.gen(function*() {
         const limits = { changes: 1 + dice.below(6), bytes: 100 + dice.below(3000) }
         const running = sending(maintenance, post, { limits, order })
@@ -440,7 +441,7 @@ describe.each(destinations)("a hand-off by record from $name", ({ histories, lay
       for (let rounds = 0; yield* isOpen; rounds++) {
         assert.isBelow(rounds, 100)
         yield* resumeHandoff(maintenance, consumer)
-        yield* sending(maintenance, post, { order })
+        yield* sending(maintenance, lasting, { order })
       }
       const records = yield* recordsOf(maintenance)
       const accepted = acceptedOf(received, records)

@@ -42,10 +42,14 @@ export interface Received {
   readonly headers: { readonly [name: string]: string }
 }
 
-/** Starts a receiver, which answers after a delay. Returns its URL and what it has stored, in order. */
+/**
+ * Starts a receiver, which answers after a delay, or if `held` returns one, after this promise. Returns its URL and what it has
+ * stored, in order.
+ */
 export const receiver = Effect.fnUntraced(function*(
   replyTo: (numbers: ReadonlyArray<number>) => Reply,
-  delayMs: () => number = () => 0
+  delayMs: () => number = () => 0,
+  held: () => Promise<void> | undefined = () => undefined
 ) {
   const received: Array<Received> = []
   const paths: Array<string> = []
@@ -62,11 +66,14 @@ export const receiver = Effect.fnUntraced(function*(
       if (stores.has(reply)) received.push({ id: headers["webhook-id"] ?? "", body, numbers, headers })
       if (reply === "lost") request.socket.destroy()
       if (reply === "lost" || reply === "late") return
-      setTimeout(() => {
+      const answer = () => {
         response.writeHead(statuses[reply], { location: "/elsewhere", "retry-after": "0" })
         if (reply === "endless") response.write("x")
         else response.end("no")
-      }, delayMs())
+      }
+      const until = held()
+      if (until === undefined) setTimeout(answer, delayMs())
+      else void until.then(answer)
     })
   })
   return { url: `http://127.0.0.1:${yield* listening(server)}/hook?a=b`, received, paths }
@@ -75,12 +82,15 @@ export const receiver = Effect.fnUntraced(function*(
 export const secretText = () => `whsec_${randomBytes(32).toString("base64")}`
 export const keyOf = (text: string): SigningKey => Result.getOrThrow(parseSigningKey(Redacted.make(text)))
 
-/** Makes a function that sends to a receiver. */
-export const postTo = (url: string, timeout: Duration.Input = "2 seconds") =>
+/** Makes a function that sends to a receiver. By default, no request times out only because the machine is busy. */
+export const postTo = (url: string, timeout: Duration.Input = "1 minute") =>
   makePost({ url: new URL(url), timeout: Duration.fromInputUnsafe(timeout), allowPrivate: false })
 
 /** Waits are so short that a receiver's faults do not take long. */
 export const hasty = { ...handoffPolicy, firstWait: Duration.millis(1), longestWait: Duration.millis(20) }
+
+/** Whatever is drawn, the next attempt is days away: a batch is given up in three days, and the last attempt is then. */
+export const farAway = { firstWait: Duration.days(1_000_000), longestWait: Duration.days(1_000_000) }
 
 /** Sends until nothing is left to send, or the hand-off stands still. */
 export const sending = (
