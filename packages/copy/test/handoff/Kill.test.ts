@@ -5,7 +5,7 @@ import { type PostgresServer, startServer } from "@payments/testkit/postgres/Pos
 import { urlOf } from "@payments/testkit/postgres/PostgresTest"
 import { diceOf, isLongRun, seed } from "@payments/testkit/Seed"
 import { spawn } from "@payments/testkit/TestProcess"
-import { Deferred, Effect } from "effect"
+import { Deferred, Effect, Option } from "effect"
 import { once } from "node:events"
 import { basename, join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
@@ -43,15 +43,13 @@ const changes = 600
 const mostRepeated = 2 * mostReady
 const kills = isLongRun ? 40 : 5
 
-type Signal = (name: NodeJS.Signals) => void
-
-/** Starts a sender, and returns it once it begins. `onStart` gets the function that signals it. */
-const started = async (args: ReadonlyArray<string>, onStart: (signal: Signal) => void = () => {}) => {
+/** Starts a sender, and returns it once it begins. */
+const started = async (args: ReadonlyArray<string>) => {
   const child = spawn(process.execPath, [join(import.meta.dirname, "HandoffChild.ts"), ...args], {
     stdio: ["ignore", "pipe", "pipe"]
   })
-  onStart((name) => void child.kill(name))
-  const exited = once(child, "exit")
+  // All that it has printed was read by then.
+  const exited = once(child, "close")
   await Promise.race([once(child.stdout, "data"), exited])
   return { child, exited }
 }
@@ -110,24 +108,37 @@ describe.each(destinations)(`killed senders of $name (seed ${seed})`, ({ layer, 
         const maintenance = yield* open(folder)
         yield* subscribed(maintenance)
         const reached = yield* Deferred.make<void>()
-        let signal: Signal = () => {}
-        let answerMs = 0
-        // It is suspended while it waits for an answer, and prepares nothing any more: a transaction would lock others out.
-        const suspend = () => {
-          signal("SIGSTOP")
-          Deferred.doneUnsafe(reached, Effect.void)
-        }
-        const { received, url } = yield* receiver((numbers) => {
-          const isFirst = numbers.includes(41) && answerMs === 0
-          if (isFirst) setTimeout(suspend, 500)
-          answerMs = isFirst ? 1500 : Math.min(answerMs, 1)
-          return "ok"
-        }, () => answerMs)
-        const { child, exited } = yield* Effect.promise(() =>
-          started([url, ...place(folder)], (send) => void (signal = send))
+        const { promise: suspended, resolve: onSuspended } = Promise.withResolvers<void>()
+        let isHeld = false
+        const { received, url } = yield* receiver(
+          (numbers) => {
+            isHeld = numbers.includes(41) && !Deferred.isDoneUnsafe(reached)
+            if (isHeld) Deferred.doneUnsafe(reached, Effect.void)
+            return "ok"
+          },
+          () => 0,
+          () => isHeld ? suspended : undefined
         )
+        const { child, exited } = yield* Effect.promise(() => started([url, ...place(folder)]))
         yield* Effect.addFinalizer(() => Effect.sync(() => void child.kill("SIGKILL")))
         yield* Deferred.await(reached)
+        // It is suspended while it waits for an answer. A transaction, which it may be in, would lock others out.
+        const write = Effect.scoped(Effect.flatMap(open(folder), ({ changeHandoff }) =>
+          changeHandoff({
+            consumer,
+            epoch: undefined,
+            change: (stored) => stored
+          })))
+        const suspend = Effect.gen(function*() {
+          child.kill("SIGSTOP")
+          const written = yield* Effect.timeoutOption(write, "5 seconds")
+          if (Option.isNone(written)) {
+            child.kill("SIGCONT")
+          }
+          return Option.isSome(written)
+        })
+        yield* Effect.repeat(Effect.delay(suspend, "50 millis"), { until: (isDone) => isDone })
+        onSuspended()
         yield* sending(maintenance, yield* postTo(url), { limits: { changes: 2, bytes: 20_000 } })
         const before = received.length
         assert.deepInclude((yield* maintenance.consumerStates)[0], { position: changes, lag: 0 })
