@@ -3,7 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import { listening } from "@payments/testkit/Listening"
 import { makeSelfSigned } from "@payments/testkit/postgres/Certificates"
 import { scriptedServer } from "@payments/testkit/ScriptedServer"
-import { Duration, Effect } from "effect"
+import { overStandingClock } from "@payments/testkit/WallClock"
+import { Clock, Duration, Effect } from "effect"
+import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import type { LookupAddress } from "node:dns"
 import * as https from "node:https"
 import type { Socket } from "node:net"
@@ -11,7 +13,7 @@ import { checkedLookup, isAllowed, makePost, type Target, urlProblem } from "../
 
 const target = (url: string, more: Partial<Target> = {}): Target => ({
   url: new URL(url),
-  timeout: Duration.seconds(5),
+  timeout: Duration.minutes(1),
   allowPrivate: false,
   ...more
 })
@@ -161,7 +163,8 @@ describe("a request", () => {
       })
       const post = yield* makePost(target(url))
       for (let nth = 0; nth < 2; nth++) {
-        assert.deepInclude(yield* post({}, body), { status: 200 })
+        // On a busy machine, the end of the connection is not seen at once.
+        assert.deepInclude(yield* overStandingClock(() => post({}, body)), { status: 200 })
         yield* Effect.sleep("5 millis")
       }
       assert.lengthOf(requests, 3)
@@ -174,9 +177,12 @@ describe("a request", () => {
         else setTimeout(() => request.socket.destroy(), 300)
       })
       for (const problem of ["timeout", "connection"] as const) {
-        const post = yield* makePost(target(url, { timeout: Duration.millis(problem === "timeout" ? 50 : 5000) }))
+        const limits = { ...target(url) }
+        const post = yield* makePost(limits)
         assert.deepInclude(yield* post({}, body), { status: 200 })
         yield* Effect.sleep("5 millis")
+        // Only the second request may time out.
+        if (problem === "timeout") limits.timeout = Duration.millis(50)
         assert.deepStrictEqual(yield* post({}, body), { _tag: "NoAnswer", problem })
         yield* Effect.sleep("50 millis")
       }
@@ -193,7 +199,8 @@ describe("a request", () => {
           else if (count % 3 === 1) response.writeHead(200).end("x".repeat(20_000))
           else {
             response.write("x")
-            setTimeout(() => response.end("x"), 2)
+            // A tenth of a second later, the connection would not be used again.
+            setImmediate(() => response.end("x"))
           }
         })
       })
@@ -203,35 +210,46 @@ describe("a request", () => {
     }).pipe(Effect.scoped))
 
   it.live("says which status came, follows no redirect, and reads Retry-After in both forms", () =>
-    Effect.gen(function*() {
-      const { requests, url } = yield* scriptedServer((_request, response, count) => {
-        const retryAfter = ["7", new Date(Date.now() + 60_000).toUTCString(), "soon", "-1"][count - 1] ?? ""
-        response.writeHead(count === 4 ? 302 : 503, { "retry-after": retryAfter, location: "/elsewhere" }).end("secret")
+    overStandingClock(() =>
+      Effect.gen(function*() {
+        const now = yield* Clock.currentTimeMillis
+        const { requests, url } = yield* scriptedServer((_request, response, count) => {
+          const retryAfter = ["7", new Date(now + 60_000).toUTCString(), "soon", "-1"][count - 1] ?? ""
+          response.writeHead(count === 4 ? 302 : 503, { "retry-after": retryAfter, location: "/elsewhere" }).end(
+            "secret"
+          )
+        })
+        const post = yield* makePost(target(url))
+        const waits: Array<number | undefined> = []
+        for (const status of [503, 503, 503, 302]) {
+          const answer = yield* post({}, body)
+          if (answer._tag !== "Status") return assert.fail(answer.problem)
+          assert.strictEqual(answer.status, status)
+          waits.push(answer.retryAfter === undefined ? undefined : Duration.toMillis(answer.retryAfter))
+        }
+        assert.strictEqual(waits[0], 7000)
+        // A date has whole seconds.
+        assert.closeTo(waits[1] ?? 0, 60_000, 1000)
+        assert.deepStrictEqual(waits.slice(2), [undefined, undefined])
+        assert.deepStrictEqual(requests, ["/", "/", "/", "/"])
+        return undefined
       })
-      const post = yield* makePost(target(url))
-      const waits: Array<number | undefined> = []
-      for (const status of [503, 503, 503, 302]) {
-        const answer = yield* post({}, body)
-        if (answer._tag !== "Status") return assert.fail(answer.problem)
-        assert.strictEqual(answer.status, status)
-        waits.push(answer.retryAfter === undefined ? undefined : Duration.toMillis(answer.retryAfter))
-      }
-      assert.strictEqual(waits[0], 7000)
-      assert.closeTo(waits[1] ?? 0, 60_000, 2000)
-      assert.deepStrictEqual(waits.slice(2), [undefined, undefined])
-      assert.deepStrictEqual(requests, ["/", "/", "/", "/"])
-      return undefined
-    }).pipe(Effect.scoped))
+    ).pipe(Effect.scoped))
 
   it.live("has the status of an answer whose connection is reset in its body", () =>
     Effect.gen(function*() {
+      let onStatus = () => {}
       const { requests, url } = yield* scriptedServer((request, response, count) => {
+        if (count === 2) onStatus = () => void request.socket.resetAndDestroy()
         response.writeHead(count === 1 ? 200 : 202, { "content-length": 10 }).write("x")
-        if (count === 2) setTimeout(() => request.socket.resetAndDestroy(), 20)
-        else response.end("123456789")
+        if (count === 1) response.end("123456789")
       })
       const post = yield* makePost(target(url))
       assert.deepInclude(yield* post({}, body), { status: 200 })
+      // The connection is reset when the status has arrived.
+      const listener = () => onStatus()
+      subscribe("http.client.response.finish", listener)
+      yield* Effect.addFinalizer(() => Effect.sync(() => unsubscribe("http.client.response.finish", listener)))
       assert.deepInclude(yield* post({}, body), { status: 202 })
       assert.lengthOf(requests, 2)
     }).pipe(Effect.scoped))
@@ -243,17 +261,20 @@ describe("a request", () => {
         response.on("close", () => void (isClosed = true))
         response.writeHead(200)
         const more = () => void (response.destroyed || response.write("x".repeat(65_536), more))
-        if (count === 2) response.write("x")
+        if (count % 2 === 0) response.write("x")
         else more()
       })
       const post = yield* makePost(target(url))
-      for (let nth = 0; nth < 2; nth++) {
+      const took: [Array<number>, Array<number>] = [[], []]
+      for (let nth = 0; nth < 6; nth++) {
         isClosed = false
-        const [took, answer] = yield* Effect.timed(post({}, body))
+        const [time, answer] = yield* Effect.timed(post({}, body))
         assert.deepInclude(answer, { status: 200 })
-        assert.isBelow(Duration.toMillis(took), 900)
+        took[nth % 2 === 0 ? 0 : 1].push(Duration.toMillis(time))
         while (!isClosed) yield* Effect.sleep("10 millis")
       }
+      // A busy machine may take longer for one of them.
+      for (const times of took) assert.isBelow(Math.min(...times), 900)
     }).pipe(Effect.scoped))
 
   it.live("without an answer names the cause, and nothing else", () =>

@@ -34,7 +34,7 @@ const startProxy = Effect.fnUntraced(function*(status: number) {
 const body = Buffer.from(`{"a":1}`)
 
 const postThrough = (url: string, proxy: URL, more: Partial<Target> = {}) =>
-  makePost({ url: new URL(url), timeout: Duration.seconds(5), allowPrivate: true, proxy, ...more })
+  makePost({ url: new URL(url), timeout: Duration.minutes(1), allowPrivate: true, proxy, ...more })
 
 describe("a proxy", () => {
   it.live("gets the name of the host, and the receiver the request, over one tunnel", () =>
