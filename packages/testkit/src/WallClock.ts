@@ -17,49 +17,96 @@ const withWallClock = <A, E, R>(effect: Effect.Effect<A, E, R>, millisOf: (clock
     return Effect.provideService(effect, Clock.Clock, changed)
   })
 
-/** A wall clock and a monotonic clock that begin now, and that only `pass` moves. Each sleep calls `onSlept` at its end. */
-const overOwnClock = <A, E, R>(
-  use: (pass: (ms: number) => void) => Effect.Effect<A, E, R>,
-  onSlept: (ms: number, pass: (ms: number) => void) => void
-) =>
-  Effect.clockWith((clock) => {
-    let millis = clock.currentTimeMillisUnsafe()
-    const pass = (ms: number) => void (millis += ms)
-    const nanos = () => BigInt(millis) * 1_000_000n
-    const own: Clock.Clock = {
-      currentTimeMillisUnsafe: () => millis,
-      currentTimeMillis: Effect.sync(() => millis),
-      currentTimeNanosUnsafe: nanos,
-      currentTimeNanos: Effect.sync(nanos),
-      monotonicTimeNanosUnsafe: nanos,
-      monotonicTimeNanos: Effect.sync(nanos),
-      sleep: (duration) =>
-        Effect.tap(
-          clock.sleep(duration),
-          () => Effect.sync(() => onSlept(Math.ceil(Duration.toMillis(duration)), pass))
-        )
-    }
-    return Effect.provideService(use(pass), Clock.Clock, own)
-  })
+/** A wall clock and a monotonic clock that show the same milliseconds. */
+const ownClock = (millis: () => number, sleep: Clock.Clock["sleep"]): Clock.Clock => {
+  const whole = () => Math.floor(millis())
+  const nanos = () => BigInt(Math.round(millis() * 1000)) * 1000n
+  return {
+    currentTimeMillisUnsafe: whole,
+    currentTimeMillis: Effect.sync(whole),
+    currentTimeNanosUnsafe: nanos,
+    currentTimeNanos: Effect.sync(nanos),
+    monotonicTimeNanosUnsafe: nanos,
+    monotonicTimeNanos: Effect.sync(nanos),
+    sleep
+  }
+}
 
 /**
  * Runs an effect with a wall clock and a monotonic clock that stand still until `advance` moves both by milliseconds. So an
  * age does not depend on the speed of the machine.
  */
 export const overStandingClock = <A, E, R>(use: (advance: (ms: number) => void) => Effect.Effect<A, E, R>) =>
-  overOwnClock(use, () => {})
+  Effect.clockWith((clock) => {
+    let millis = clock.currentTimeMillisUnsafe()
+    const standing = ownClock(() => millis, (duration) => clock.sleep(duration))
+    return Effect.provideService(use((ms) => void (millis += ms)), Clock.Clock, standing)
+  })
 
 /**
  * Runs an effect with a wall clock and a monotonic clock that only its sleeps move. So the time that a busy machine takes for
  * anything else does not count. `slept` returns the milliseconds that have passed. Sleeps at the same time count each.
  */
 export const overSleptClock = <A, E, R>(use: (slept: () => number) => Effect.Effect<A, E, R>) =>
-  Effect.suspend(() => {
-    let total = 0
-    return overOwnClock(() => use(() => total), (ms, pass) => {
-      total += ms
-      pass(ms)
-    })
+  Effect.clockWith((clock) => {
+    const start = clock.currentTimeMillisUnsafe()
+    let slept = 0
+    const sleep = (duration: Duration.Duration) =>
+      Effect.tap(clock.sleep(duration), () => Effect.sync(() => void (slept += Math.ceil(Duration.toMillis(duration)))))
+    return Effect.provideService(use(() => slept), Clock.Clock, ownClock(() => start + slept, sleep))
+  })
+
+/** So often the event loop turns before a clock skips. Until then, what was woken goes to sleep again or begins something. */
+const turnsBeforeSkip = 50
+
+/**
+ * Runs an effect with a wall clock and a monotonic clock that skip to the end of the next sleep as soon as nothing is under way.
+ * `during` marks what is under way: for its time, both clocks stand still. So a rate does not depend on the machine.
+ */
+export const overSkippingClock = <A, E, R>(
+  use: (during: <B, F, S>(effect: Effect.Effect<B, F, S>) => Effect.Effect<B, F, S>) => Effect.Effect<A, E, R>
+) =>
+  Effect.clockWith((clock) => {
+    let millis = clock.currentTimeMillisUnsafe()
+    let underWay = 0
+    let turns: NodeJS.Immediate | undefined
+    const sleepers = new Set<{ readonly until: number; readonly wake: () => void }>()
+    const turn = (left: number): void => {
+      turns = setImmediate(() => left > 0 ? turn(left - 1) : skip())
+    }
+    const rest = () => {
+      clearImmediate(turns)
+      if (underWay === 0 && sleepers.size > 0) turn(turnsBeforeSkip)
+    }
+    const skip = () => {
+      const [next] = [...sleepers].toSorted((one, other) => one.until - other.until)
+      if (next === undefined || next.until === Number.POSITIVE_INFINITY) return
+      sleepers.delete(next)
+      millis = Math.max(millis, next.until)
+      next.wake()
+      rest()
+    }
+    const sleep = (duration: Duration.Duration) =>
+      Effect.callback<void>((resume) => {
+        const sleeper = { until: millis + Duration.toMillis(duration), wake: () => resume(Effect.void) }
+        sleepers.add(sleeper)
+        rest()
+        return Effect.sync(() => void sleepers.delete(sleeper))
+      })
+    const during = <B, F, S>(effect: Effect.Effect<B, F, S>) =>
+      Effect.acquireUseRelease(
+        Effect.sync(() => {
+          underWay++
+          rest()
+        }),
+        () => effect,
+        () =>
+          Effect.sync(() => {
+            underWay--
+            rest()
+          })
+      )
+    return Effect.provideService(use(during), Clock.Clock, ownClock(() => millis, sleep))
   })
 
 /** Runs an effect with a wall clock that `set` shifts by `byMs` milliseconds. */

@@ -4,6 +4,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Lists, makePaces, PaymentsConfig } from "@payments/core"
 import { layerHttpClient } from "@payments/core/node"
 import { Sandbox } from "@payments/sandbox"
+import { overSkippingClock } from "@payments/testkit/WallClock"
 import { Duration, Effect, FileSystem, Layer, Ref } from "effect"
 import { HttpClient } from "effect/http"
 import { layerStoreMemory } from "effect/persistence/RateLimiter"
@@ -47,14 +48,17 @@ const observe = (
       })
       return { answer, requests: (yield* counters).requests }
     })
-  ).pipe(Effect.provide(Sandbox.layer(options)), Effect.provide(layerHttpClient))
+  ).pipe(Effect.provide(Sandbox.layer(options)))
 
-/** Observes again if this machine was too busy to send at the rate. */
-const observeSteadily = (options: Options, rates: ReadonlyArray<number>) =>
-  Effect.repeat(observe(options, { rates }), {
-    times: 4,
-    while: ({ answer }) => /did not leave evenly|slower than/.test(answer)
-  })
+/** Runs an effect in a time that stands still during a request. So all requests leave and arrive at their rate. */
+const atTheRate = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  overSkippingClock((during) =>
+    Effect.flatMap(
+      HttpClient.HttpClient,
+      (client) =>
+        Effect.provideService(effect, HttpClient.HttpClient, HttpClient.transform(client, (request) => during(request)))
+    )
+  )
 
 const limit = (perSecond: number, burst?: number): Options => ({
   faults: [{ fault: "rateLimit", perSecond, ...(burst === undefined ? {} : { burst }) }]
@@ -93,54 +97,51 @@ describe("the rate at which 429 begins", () => {
     ]
   ])("%s", ([, options, rates, answer]) =>
     Effect.gen(function*() {
-      assert.match((yield* observeSteadily(options, rates)).answer, answer)
-    }), 120_000)
+      assert.match((yield* atTheRate(observe(options, { rates }))).answer, answer)
+    }).pipe(Effect.provide(layerHttpClient)))
 
   it.live("is not that of a service that is slow", () =>
     Effect.gen(function*() {
       const { answer } = yield* observe({ faults: [{ fault: "latency", ms: 0, jitterMs: 4000 }] }, { rates: [100] })
       assert.strictEqual(answer, "the service is slower than 100 requests a second")
-    }))
+    }).pipe(Effect.provide(layerHttpClient)))
 
   it.live("takes no request without permission, and no more than are left", () =>
     Effect.gen(function*() {
-      assert.deepStrictEqual(yield* observe({}, { mayThrottle: false }), {
+      assert.deepStrictEqual(yield* atTheRate(observe({}, { mayThrottle: false })), {
         answer: "it provokes answers with 429: --may-throttle permits that",
         requests: 0
       })
-      assert.deepStrictEqual(yield* observe({}, { budget: 15 }), { answer: "none left", requests: 15 })
-    }))
+      assert.deepStrictEqual(yield* atTheRate(observe({}, { budget: 15 })), { answer: "none left", requests: 15 })
+    }).pipe(Effect.provide(layerHttpClient)))
 
-  it.live(
-    "is observed after all other facts, and slows the clients down that share the rate",
-    () =>
-      Effect.gen(function*() {
-        const folder = yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
-        const statuses: Array<number> = []
-        yield* Sandbox.use(({ url }) =>
-          Effect.gen(function*() {
-            const config = { ...(yield* Sandbox.config(url)), maxRequestsPerSecond: 30 }
-            const paces = yield* makePaces(config)
-            const other = paces.of(Lists.payoutRequests, PaymentsConfig.keysOf(config).payments)
-            yield* other.acquire
-            const before = other.rate()
-            const options = { to: join(folder, "facts.json"), budget: 350, pause: Duration.zero, mayThrottle: true }
-            const { requests } = yield* probe(config, options)
-            assert.strictEqual(requests, 350)
-            assert.isAbove(statuses.indexOf(429), 150, "after the other facts")
-            // A client reads the rate every second.
-            yield* Effect.sleep("1.1 seconds")
-            yield* other.acquire
-            assert.isBelow(other.rate(), before * 0.95)
-          })
-        ).pipe(
-          // The limit is higher than the rate of the other requests.
-          Effect.provide(
-            Sandbox.layer({ ...limit(40, 3), onRequest: ({ status }) => void statuses.push(status ?? 0) })
-          ),
-          Effect.provide(layerStoreMemory)
-        )
-      }).pipe(Effect.scoped, Effect.provide(Layer.merge(NodeServices.layer, layerHttpClient))),
-    120_000
-  )
+  it.live("is observed after all other facts, and slows the clients down that share the rate", () =>
+    Effect.gen(function*() {
+      const folder = yield* Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped())
+      const statuses: Array<number> = []
+      yield* Sandbox.use(({ url }) =>
+        Effect.gen(function*() {
+          const config = { ...(yield* Sandbox.config(url)), maxRequestsPerSecond: 30 }
+          const paces = yield* makePaces(config)
+          const other = paces.of(Lists.payoutRequests, PaymentsConfig.keysOf(config).payments)
+          yield* other.acquire
+          const before = other.rate()
+          const options = { to: join(folder, "facts.json"), budget: 350, pause: Duration.zero, mayThrottle: true }
+          const { requests } = yield* probe(config, options)
+          assert.strictEqual(requests, 350)
+          assert.isAbove(statuses.indexOf(429), 150, "after the other facts")
+          // A client reads the rate every second.
+          yield* Effect.sleep("1.1 seconds")
+          yield* other.acquire
+          assert.isBelow(other.rate(), before * 0.95)
+        })
+      ).pipe(
+        // The limit is higher than the rate of the other requests.
+        Effect.provide(
+          Sandbox.layer({ ...limit(40, 3), onRequest: ({ status }) => void statuses.push(status ?? 0) })
+        ),
+        Effect.provide(layerStoreMemory),
+        atTheRate
+      )
+    }).pipe(Effect.scoped, Effect.provide(Layer.merge(NodeServices.layer, layerHttpClient))))
 })
