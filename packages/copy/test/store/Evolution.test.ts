@@ -80,6 +80,11 @@ afterAll(() => server.stop())
 
 evolutionSuite("postgres://HOST/DATABASE", {
   isKilled: true,
+  settled: Effect.promise(() => query(server, "SELECT FROM pg_stat_activity WHERE application_name = 'payments'")).pipe(
+    Effect.delay("20 millis"),
+    Effect.repeat({ until: (connected) => connected.length === 0 }),
+    Effect.asVoid
+  ),
   layer: (folder, lists) => PostgresSink.layer(urlOf(server, schemaOf(folder)), undefined, lists),
   reader: (folder, lists) => PostgresSink.reader(urlOf(server, schemaOf(folder)), lists),
   relations: (folder) =>
@@ -100,9 +105,12 @@ evolutionSuite("postgres://HOST/DATABASE", {
     Effect.promise(async () => void (await query(server, statement(`"${schemaOf(folder)}".`)))),
   content: (folder) => Effect.promise(() => contentOf(server, schemaOf(folder))),
   script: (folder) => `
+    import { Duration } from "effect"
     import * as PostgresSink from ${moduleOf("postgres/PostgresSink.ts")}
     import { briefTimes, urlOf } from ${JSON.stringify(import.meta.resolve("@payments/testkit/postgres/PostgresTest"))}
-    const layer = PostgresSink.layer(urlOf({ port: ${server.port} }, ${JSON.stringify(schemaOf(folder))}), briefTimes)`
+    // The lease of a killed program ends soon, and a program that the machine delays keeps its transaction.
+    const times = { ...briefTimes, idleTimeout: Duration.minutes(1) }
+    const layer = PostgresSink.layer(urlOf({ port: ${server.port} }, ${JSON.stringify(schemaOf(folder))}), times)`
 })
 
 describe("the views of a schema", () => {
