@@ -212,7 +212,7 @@ describe("the state of personal data in PostgreSQL", () => {
   /** Waits until a statement of the schema's programs waits for a lock. */
   const untilBlocked = Effect.promise(() =>
     query(server, "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND application_name = 'payments'")
-  ).pipe(Effect.repeat({ until: (waiting) => waiting.length > 0 }), Effect.timeout("10 seconds"))
+  ).pipe(Effect.repeat({ until: (waiting) => waiting.length > 0 }), Effect.timeout("1 minute"))
 
   it.live("is locked by an erasure: a commit waits for its end, and then writes nothing", () =>
     Effect.gen(function*() {

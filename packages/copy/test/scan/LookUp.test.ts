@@ -192,7 +192,7 @@ describe("a scan that looks for rows", () => {
       assert.deepInclude(yield* run({ limit: 100 }), { missing: 30 })
       // The answers have about 18 MB of text.
       assert.isBelow(Math.max(...used) - (used[0] ?? 0), 6 * 1024 * 1024)
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 
   it.live("looks for the other rows although the service always fails for three values", () =>
     Effect.gen(function*() {

@@ -7,10 +7,16 @@ import { keepAll, redactorOf } from "../../src/rule/Rule.ts"
 
 const many = 1_000_000
 
+/** The processor time of this process in milliseconds. A busy machine changes it little. */
+const processorMs = () => {
+  const { system, user } = process.cpuUsage()
+  return (system + user) / 1000
+}
+
 describe("the time for a text is linear in its length", () => {
   it("if an amount has a million digits", () => {
     const layout = layoutOf(Lists.invoices)
-    const startedAt = performance.now()
+    const startedAt = processorMs()
     for (
       const [amount, expected] of [
         [`1${"0".repeat(many)}1`, null],
@@ -29,18 +35,18 @@ describe("the time for a text is linear in its length", () => {
       )
     }
     // A quadratic implementation took five minutes for the first one.
-    assert.isBelow(performance.now() - startedAt, 20_000)
+    assert.isBelow(processorMs() - startedAt, 20_000)
   })
 
   it("if a rule leaves out every other one of a million members", () => {
-    const startedAt = performance.now()
+    const startedAt = processorMs()
     const redact = redactorOf(Lists.invoices, { ...keepAll, preset: "omit", undocumented: "omit" })
     const members = Array.from({ length: many / 2 }, (_, index) => `"status":"paid","x${index}":${index}`)
     const { text } = redact(`{${members.join(",")}}`)
     assert.strictEqual(text.length, (many / 2) * `"status":"paid",`.length + 1)
     const deep = redact(`{"id":"1","x":${"[".repeat(many)}${"]".repeat(many)}}`)
     assert.strictEqual(deep.text, `{"id":"1"}`)
-    assert.isBelow(performance.now() - startedAt, 20_000)
+    assert.isBelow(processorMs() - startedAt, 20_000)
   })
 
   it("if every character is escaped for a terminal, in chunks that split no character", () => {
