@@ -21,7 +21,7 @@ const times: Lease.Times = {
   validity: Duration.hours(1),
   renewalInterval: Duration.hours(1),
   idleTimeout: Duration.minutes(10),
-  interruptTimeout: Duration.seconds(10),
+  interruptTimeout: Duration.minutes(10),
   lockTimeout: Duration.minutes(10)
 }
 

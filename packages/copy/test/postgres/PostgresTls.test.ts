@@ -4,7 +4,7 @@ import { layerTest } from "@payments/core/testing"
 import { makeAuthority } from "@payments/testkit/postgres/Certificates"
 import { type PostgresServer, startServer, user } from "@payments/testkit/postgres/PostgresServer"
 import { query, rowsOf } from "@payments/testkit/postgres/PostgresTest"
-import { ConfigProvider, Effect, Layer, Result } from "effect"
+import { ConfigProvider, Effect, Layer, Result, Schedule } from "effect"
 import { randomUUID } from "node:crypto"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -57,6 +57,12 @@ const sessions = Effect.suspend(() =>
   )
 )
 
+/** Waits until the server has ended the sessions of earlier exports, for which these did not wait. */
+const noSessions = Effect.repeat(sessions, {
+  until: (found) => found.length === 0,
+  schedule: Schedule.spaced("20 millis")
+})
+
 describe("TLS to PostgreSQL", () => {
   it.live.each([
     { title: "in the URL", options: { sslmode: "verify-full", sslrootcert: "ours" }, env: {} },
@@ -94,6 +100,7 @@ describe("TLS to PostgreSQL", () => {
   ])("rejects a certificate $title", ({ authority, host, options }) =>
     Effect.gen(function*() {
       const schema = newSchema()
+      yield* noSessions
       const error = yield* Effect.flip(
         Effect.scoped(Layer.build(sink(schema, {
           ...(host === undefined ? {} : { host }),
@@ -113,6 +120,7 @@ describe("TLS to PostgreSQL", () => {
 
   it.live("is not used with sslmode=disable", () =>
     Effect.gen(function*() {
+      yield* noSessions
       const layer = sink(newSchema(), { options: { sslmode: "disable" } })
       const found = yield* Effect.provide(sessions, layer)
       assert.deepStrictEqual(found.map(({ ssl }) => ssl), found.map(() => false))

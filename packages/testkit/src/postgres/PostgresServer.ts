@@ -164,9 +164,9 @@ const copyServer = (target: string): void => {
 /** Waits until the server accepts a start-up packet, and no longer responds "starting up" (57P03). */
 const ready = (port: number) => until(() => answers(port))
 
-/** Polls for half a minute at most. */
+/** Polls for two minutes or more: only a server that hangs takes so long, also on a busy machine. */
 const until = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
-  for (let tries = 0; tries < 3000; tries++) {
+  for (let tries = 0; tries < 12_000; tries++) {
     // oxlint-disable-next-line no-await-in-loop -- polls sequentially
     if (await condition()) return
     // oxlint-disable-next-line no-await-in-loop -- pauses between two polls
