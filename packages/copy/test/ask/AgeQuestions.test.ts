@@ -183,8 +183,7 @@ describe.each(kinds)("ages of open records: %s", (kind) => {
             expected.map((row) => [...row])
           )
         }
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 
   it.live(
@@ -209,8 +208,7 @@ describe.each(kinds)("ages of open records: %s", (kind) => {
         assert.include(closed.notes.join(" "), "final, by the setting final_states: void")
         const none = yield* ask(destination, "unpaid-invoices-by-age", { configured: [], nowMs: now })
         assert.include(none.notes.join(" "), "no status is final, as the setting final_states says")
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 
   it.live(
@@ -247,8 +245,7 @@ describe.each(kinds)("ages of open records: %s", (kind) => {
         assert.strictEqual(early._tag, "ChangesBeginLater")
         const beyond = yield* Effect.flip(ask(destination, "open-payouts-by-age", { point: 99 }))
         assert.strictEqual(beyond._tag, "BeyondLastChange")
-      }).pipe(Effect.scoped),
-    60_000
+      }).pipe(Effect.scoped)
   )
 
   it.live("refuses a field that the copy leaves out, instead of taking it as empty", () =>
@@ -266,7 +263,7 @@ describe.each(kinds)("ages of open records: %s", (kind) => {
       const ofMonth = yield* Effect.flip(required("payouts-by-status", "2024-06"))
       assert.include(ofMonth.message, "payouts-by-status needs createdAt, which the copy leaves out")
       yield* required("payouts-by-status")
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 
   it.live("has each payment day with what is settled and what is expected", () =>
     Effect.gen(function*() {
@@ -322,7 +319,7 @@ describe.each(kinds)("ages of open records: %s", (kind) => {
         assert.deepStrictEqual(rows[1]?.slice(0, 4), ["2024-06-07", "Friday", "#3", settled])
         assert.include(said.join(" "), `is not after ${named ?? "2024-06-10, the day of 2024-06-10T04:59:59.999Z"}.`)
       }
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 })
 
 it("learns nothing from transitions that are not counted one by one", () => {

@@ -380,7 +380,7 @@ describe.each(kinds)("a query as of a point: %s", (kind) => {
       ]
       const points = yield* history(destination, statements, diceOf(seed, "points", kind))
       for (const point of points) yield* assertSame(destination, statements, point)
-    }).pipe(Effect.scoped), 120_000)
+    }).pipe(Effect.scoped))
 })
 
 describe.each(["sqlite", "postgres"] as const)("a query as of a point: %s", (kind) => {
@@ -405,7 +405,7 @@ describe.each(["sqlite", "postgres"] as const)("a query as of a point: %s", (kin
           assert.deepStrictEqual(yield* answerAt(destination, statement, at), answers[index], `after change ${at}`)
         }
       }
-    }).pipe(Effect.scoped), 120_000)
+    }).pipe(Effect.scoped))
 
   it.live("says from when on there is a history after changes were removed", () =>
     Effect.gen(function*() {
@@ -442,7 +442,7 @@ describe.each(["sqlite", "postgres"] as const)("a query as of a point: %s", (kin
           }
         }
       }
-    }).pipe(Effect.scoped), 120_000)
+    }).pipe(Effect.scoped))
 
   it.live(
     "never shows a value that an erasure or a rewrite removed, and everything else as it was",
@@ -489,8 +489,7 @@ describe.each(["sqlite", "postgres"] as const)("a query as of a point: %s", (kin
           yield* assertSame(destination, statements, point)
           assert.isFalse((yield* textsAt(point.at)).includes("-x"), `after change ${point.at}`)
         }
-      }).pipe(Effect.scoped),
-    120_000
+      }).pipe(Effect.scoped)
   )
 
   it.live("refuses a point before the first scan, and one after the last change", () =>
@@ -606,7 +605,7 @@ describe.each(["sqlite", "postgres"] as const)("a query as of a point: %s", (kin
         JSON.stringify([amount, missing]) === `[{"json":"2"},null]`
       ))
       for (const answer of [...answers, again, yield* read]) assert.deepStrictEqual(answer, first)
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 
   it.live("refuses to answer if changes or rows were removed after the point was checked", () =>
     Effect.gen(function*() {

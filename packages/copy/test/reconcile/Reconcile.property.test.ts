@@ -313,14 +313,12 @@ describe("a reconciliation of any copy with any statement", () => {
         (folder) => ({ _tag: "Postgres", url: urlOf(server, schemaOf(folder)) }),
         diceOf(seed, "postgres", index),
         10
-      ),
-    120_000
+      )
   )
 
   it.live(
     "divides both sides into classes with their sums, whatever the order of the file: SQLite",
-    () => check(sqliteIn, diceOf(seed, "sqlite"), 3),
-    120_000
+    () => check(sqliteIn, diceOf(seed, "sqlite"), 3)
   )
 
   // The ledger is read 100 rows at once.
