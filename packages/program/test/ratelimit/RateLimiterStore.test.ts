@@ -176,7 +176,13 @@ describe("the table of the rate limit store", () => {
       assert.isUndefined(stalled.pollUnsafe())
       yield* Effect.forkDetach(Fiber.interrupt(stalled))
       yield* gate.open(server.port)
-      assert.isAtMost(yield* Effect.timeout(consumed(store, "key"), 1000), 98)
+      // At most a second later than a store that has not waited for such a server, on the same busy machine.
+      const [again, other] = yield* Effect.all([
+        Effect.timed(consumed(store, "key")),
+        Effect.timed(consumed(yield* make(urlOf(server, "stalled")), "other"))
+      ], { concurrency: "unbounded" })
+      assert.isAtMost(again[1], 98)
+      assert.isBelow(Duration.toMillis(again[0]) - Duration.toMillis(other[0]), 1000)
     }).pipe(Effect.scoped))
 
   it.live("cannot be created by a user without privileges, whose error says what the owner has to run", () =>

@@ -58,7 +58,7 @@ describe("the hand-offs of a source", () => {
     Effect.gen(function*() {
       const check = (handoff: SourceHandoff) =>
         Effect.provide(
-          checkHandoff(handoff, undefined, Duration.seconds(5)),
+          checkHandoff(handoff, undefined, Duration.minutes(1)),
           ConfigProvider.layer(ConfigProvider.fromEnvRecord({ LEDGER: secret(1) }))
         )
       const noFile = yield* check(yield* handoffOf(`secret_file = "none"\n`))
