@@ -40,7 +40,8 @@ const cases: { readonly [title: string]: Case } = {
   "stalls in the middle of the body": {
     faults: [{ fault: "stall", at: "body" }],
     config: {
-      deadlines: { headers: Duration.millis(600), stalled: Duration.millis(600), attempt: Duration.seconds(5) }
+      // Only the deadline of the body is short, so that a slow answer of a busy machine does not reach another one.
+      deadlines: { headers: Duration.seconds(20), stalled: Duration.millis(600), attempt: Duration.seconds(40) }
     },
     expect: fails({ _tag: "Timeout", phase: "body" }, 3)
   },
@@ -52,9 +53,9 @@ const cases: { readonly [title: string]: Case } = {
   "sends small chunks": { faults: [{ fault: "drip", bytes: 4000, everyMs: 1 }], expect: returnsAll(1, 1, 1) },
   "sends one byte at a time": {
     faults: [{ fault: "drip", bytes: 1, everyMs: 20 }],
-    // `stalled` is so long that only a delay of the whole process reaches it, but shorter than the attempt.
+    // `stalled` is shorter than the attempt. Only a longer delay of the whole process reaches it, in the first 50 ms.
     config: {
-      deadlines: { headers: Duration.millis(800), stalled: Duration.millis(800), attempt: Duration.millis(900) }
+      deadlines: { headers: Duration.millis(1450), stalled: Duration.millis(1450), attempt: Duration.millis(1500) }
     },
     expect: fails({ _tag: "Timeout", phase: "attempt" }, 3)
   },

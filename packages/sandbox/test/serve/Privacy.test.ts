@@ -79,7 +79,9 @@ const withTelemetry = Effect.fnUntraced(function*<A, E>(
   const telemetry = Otlp.layerJson({
     baseUrl: url,
     resource: { serviceName: "test" },
-    loggerMergeWithExisting: false
+    loggerMergeWithExisting: false,
+    // So long that everything is delivered, also on a busy machine.
+    shutdownTimeout: "1 minute"
   }).pipe(
     Layer.provide(FetchHttpClient.layer)
   )
