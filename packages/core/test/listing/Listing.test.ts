@@ -1,15 +1,17 @@
 /** How a listing continues, stops and fails. */
 import { assert, describe, it } from "@effect/vitest"
 import { pageOf, scriptedServer } from "@payments/testkit/ScriptedServer"
-import { Clock, Effect, Fiber, Redacted, Stream } from "effect"
+import { Clock, Duration, Effect, Fiber, Redacted, Stream } from "effect"
 import { Lists, PaymentsApi, type PaymentsError } from "../../src/index.ts"
 import { layerHttpClient } from "../../src/node.ts"
 import { layerClient, layerTest, makeListService } from "../../src/testing.ts"
 import { advancingClock, apiOver, recordingTimes, records, service } from "../http/Clients.ts"
 
-/** Waits until the condition is true. Fails after 5 s, long before a request would time out. */
-const soon = (condition: () => boolean) =>
-  Effect.repeat(Effect.sleep("5 millis"), { until: condition }).pipe(Effect.timeout("5 seconds"))
+/** Waits until the condition is true. */
+const until = (condition: () => boolean) => Effect.repeat(Effect.sleep("5 millis"), { until: condition })
+
+/** So long that no request of these tests is cancelled by a deadline. */
+const endless = { headers: Duration.hours(1), stalled: Duration.hours(1), attempt: Duration.hours(1) }
 
 describe("a listing", () => {
   it.live("cancels the running request at once when it is interrupted", () =>
@@ -20,13 +22,13 @@ describe("a listing", () => {
         response.once("close", () => cancelled = true)
         return undefined
       })
-      const api = apiOver(layerHttpClient, { invoicesBaseUrl: new URL(server.url) })
+      const api = apiOver(layerHttpClient, { invoicesBaseUrl: new URL(server.url), deadlines: endless })
       const fiber = yield* Effect.forkChild(
         PaymentsApi.use(({ invoices }) => Stream.runDrain(invoices.stream())).pipe(Effect.provide(api))
       )
-      while (server.requests.length < 2) yield* Effect.sleep("5 millis")
+      yield* until(() => server.requests.length === 2)
       yield* Fiber.interrupt(fiber)
-      yield* soon(() => cancelled)
+      yield* until(() => cancelled)
     }).pipe(Effect.scoped))
 
   it.live("cancels the prefetched page when it is stopped early", () =>
@@ -37,17 +39,15 @@ describe("a listing", () => {
         response.once("close", () => cancelled = true)
         return undefined
       })
-      const api = apiOver(layerHttpClient, { invoicesBaseUrl: new URL(server.url) })
+      const api = apiOver(layerHttpClient, { invoicesBaseUrl: new URL(server.url), deadlines: endless })
       yield* PaymentsApi.use(({ invoices }) =>
         invoices.stream().pipe(
           Stream.take(1),
           // Stop only after the second page is requested.
-          Stream.runForEach(() =>
-            Effect.repeat(Effect.sleep("5 millis"), { until: () => server.requests.length === 2 })
-          )
+          Stream.runForEach(() => until(() => server.requests.length === 2))
         )
       ).pipe(Effect.provide(api))
-      yield* soon(() => cancelled)
+      yield* until(() => cancelled)
     }).pipe(Effect.scoped))
 
   it.live("continues from the position of its error without losing or repeating a record", () =>
@@ -82,11 +82,16 @@ describe("a listing", () => {
   it.live.each([0, 1, 3])("requests at most %s pages before they are consumed", (prefetch) =>
     Effect.gen(function*() {
       const { layer, times } = recordingTimes(service({ length: 1000 }))
+      let consumed = 0
       yield* PaymentsApi.use(({ invoices }) =>
         invoices.pages({ limit: 10, prefetch }).pipe(
           Stream.take(2),
-          Stream.runForEach(() => Effect.sleep("50 millis")),
-          Effect.map(() => times.length)
+          // Wait for the requests that are expected, and then for one that is not.
+          Stream.runForEach(() =>
+            Effect.andThen(until(() => times.length >= consumed + 1 + prefetch), Effect.sleep("50 millis")).pipe(
+              Effect.map(() => void assert.strictEqual(times.length, ++consumed + prefetch))
+            )
+          )
         )
       ).pipe(Effect.provide(apiOver(layer)))
       assert.strictEqual(times.length, 2 + prefetch)

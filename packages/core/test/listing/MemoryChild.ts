@@ -1,11 +1,14 @@
 /** Reads one page of invoices. Prints the outcome and the peak memory of this process. */
-import { Effect, Layer, Redacted } from "effect"
+import { Duration, Effect, Layer, Redacted } from "effect"
 import { FetchHttpClient } from "effect/http"
 import { existsSync, readFileSync } from "node:fs"
 import { PaymentsApi, PaymentsConfig } from "../../src/index.ts"
 import { layerHttpClient } from "../../src/node.ts"
 
 const [, , client, url = ""] = process.argv
+
+/** So long that the outcome does not depend on the speed of the machine. */
+const deadlines = { headers: Duration.hours(1), stalled: Duration.hours(1), attempt: Duration.hours(1) }
 
 const outcome = await PaymentsApi.use(({ invoices }) => invoices.page({ onBadRecord: "quarantine" })).pipe(
   Effect.match({
@@ -16,7 +19,10 @@ const outcome = await PaymentsApi.use(({ invoices }) => invoices.page({ onBadRec
     Layer.provide(client === "fetch" ? FetchHttpClient.layer : layerHttpClient),
     Layer.provide(Layer.effect(
       PaymentsConfig,
-      PaymentsConfig.fromSettings({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: Redacted.make("key") })
+      Effect.map(
+        PaymentsConfig.fromSettings({ PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: Redacted.make("key") }),
+        (config) => ({ ...config, deadlines })
+      )
     ))
   )),
   Effect.runPromise

@@ -30,7 +30,7 @@ const run = (program: string, args: ReadonlyArray<string>, cwd: string, settings
     execFile(
       program,
       args,
-      { cwd, env: settings, timeout: 60_000 },
+      { cwd, env: settings, timeout: 300_000 },
       (error, stdout, stderr) =>
         resume(Effect.succeed({ code: error === null ? 0 : Number(error.code ?? 1), stdout, stderr }))
     )
@@ -81,5 +81,5 @@ describe("the examples of the docs and docstrings", () => {
       assert.match(printed, /^. pass 2$/m)
       assert.match(printed, /^first of them: \w+$/m)
       assert.match(printed, /^Passed$/m)
-    }).pipe(Effect.scoped, Effect.provide(Sandbox.layer({ records: 350 }))))
+    }).pipe(Effect.scoped, Effect.provide(Sandbox.layer({ records: 350 }))), 900_000)
 })

@@ -51,12 +51,15 @@ interface Manifest {
   readonly peerDependencies: Readonly<Record<string, string>>
 }
 
+/** Milliseconds. Only a program that hangs takes so long, also on a busy machine. */
+const timeout = 600_000
+
 /** Runs a program without the settings and the package registry of the machine. */
 const run = async (file: string, args: ReadonlyArray<string>, cwd: string, settings: Record<string, string> = {}) => {
-  const outcome = promisify(execFile)(file, args, { cwd, env: { HOME: home, ...settings }, timeout: 120_000 })
+  const outcome = promisify(execFile)(file, args, { cwd, env: { HOME: home, ...settings }, timeout })
   return outcome.then(({ stdout }) => ({ code: 0, output: stdout }), (error) => ({
     code: Number(error.code ?? 1),
-    output: `${error.stdout}${error.stderr}${error.killed === true ? "(stopped after 2 minutes)" : ""}`
+    output: `${error.stdout}${error.stderr}${error.killed === true ? "(stopped after 10 minutes)" : ""}`
   }))
 }
 
@@ -87,7 +90,7 @@ beforeAll(async () => {
     })
   )
   await pnpm(["install", "--offline", "--ignore-workspace", "--ignore-scripts"], consumer)
-})
+}, timeout)
 
 afterAll(() => rmSync(folder, { recursive: true }))
 
@@ -95,7 +98,7 @@ const inSource = readdirSync(join(core, "src"), { recursive: true, encoding: "ut
 const sources = inSource.filter((file) => file.endsWith(".ts")).map((file) => file.slice(0, -3))
 const roomReadmes = inSource.filter((file) => file.endsWith("README.md")).map((file) => `src/${file}`)
 
-describe("the packed package", () => {
+describe("the packed package", { timeout }, () => {
   it("contains the modules with types, maps and sources, a manifest, a readme, and nothing else", async () => {
     const packed = (await passes("tar", ["-tzf", tarballOf("@payments/core")], folder)).trim().split("\n")
     const expected = sources.flatMap((name) => [
@@ -226,7 +229,7 @@ console.log(JSON.stringify({
 
 const deep = `export { makeListOperations } from "@payments/core/listing/ListReader"\n`
 
-describe("an empty project that installs it", () => {
+describe("an empty project that installs it", { timeout }, () => {
   const strict = { target: "ES2024", strict: true, exactOptionalPropertyTypes: true, noEmit: true }
   const project = (file: string, options: object) => {
     writeFileSync(join(consumer, "tsconfig.json"), JSON.stringify({ compilerOptions: options, files: [file] }))
@@ -338,7 +341,7 @@ const list = PaymentsApi.use((api) => Stream.runForEach(api.invoices.stream(), (
 await Effect.runPromise(Effect.provide(list, live))
 `
 
-describe("a project with Effect 3", () => {
+describe("a project with Effect 3", { timeout }, () => {
   const project = join(folder, "effect-3")
   const docs = readFileSync(join(core, "../../docs/library.md"), "utf8").split(
     "## How do I use it in a project with Effect 3?"

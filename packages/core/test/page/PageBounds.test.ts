@@ -194,7 +194,9 @@ describe("large pages", () => {
           invoices.pages({ limit: 1 }).pipe(
             Stream.take(2),
             Stream.runForEach(() =>
-              Effect.andThen(Effect.sleep("50 millis"), () => Effect.sync(() => void seen.push(requests)))
+              // Wait for the request that is expected, and then for one that is not.
+              Effect.repeat(Effect.sleep("5 millis"), { until: () => requests >= (requestsBefore[seen.length] ?? 0) })
+                .pipe(Effect.andThen(Effect.sleep("50 millis")), Effect.map(() => void seen.push(requests)))
             )
           )
         ).pipe(Effect.provide(apiOver(Layer.succeed(HttpClient.HttpClient, client))))
