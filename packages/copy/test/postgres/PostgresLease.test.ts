@@ -1,7 +1,6 @@
-import { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { type PostgresServer, startServer, user } from "@payments/testkit/postgres/PostgresServer"
-import { query, urlOf } from "@payments/testkit/postgres/PostgresTest"
+import { type PostgresServer, startServer } from "@payments/testkit/postgres/PostgresServer"
+import { connectionTo, query, urlOf } from "@payments/testkit/postgres/PostgresTest"
 import { Duration, Effect, Fiber, Schedule } from "effect"
 import { randomUUID } from "node:crypto"
 import { afterAll, beforeAll } from "vitest"
@@ -35,12 +34,7 @@ const leasesIn = Effect.fnUntraced(function*(schema: string) {
 /** Blocks writes of the leases from another session, until `end`. */
 const blockade = Effect.fnUntraced(function*(schema: string) {
   const leases = `${quoted(schema)}.leases`
-  const connection = yield* PgConnection.make({
-    host: "127.0.0.1",
-    port: server.port,
-    username: user,
-    database: "postgres"
-  })
+  const connection = yield* connectionTo(server)
   yield* connection.query("BEGIN")
   // This lock blocks writes of the table, but not reads.
   yield* connection.query(`LOCK TABLE ${leases} IN SHARE ROW EXCLUSIVE MODE`)

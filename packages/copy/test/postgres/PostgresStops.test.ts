@@ -1,11 +1,10 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 /** Programs that hang in a transaction, or that are interrupted during a commit, do not block other programs for long. */
-import { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Monotonic } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
-import { type PostgresServer, startServer, user } from "@payments/testkit/postgres/PostgresServer"
-import { briefTimes, query, recordsOf, urlOf } from "@payments/testkit/postgres/PostgresTest"
+import { type PostgresServer, startServer } from "@payments/testkit/postgres/PostgresServer"
+import { briefTimes, connectionTo, query, recordsOf, urlOf } from "@payments/testkit/postgres/PostgresTest"
 import { Deferred, Duration, Effect, Fiber, Layer } from "effect"
 import { randomUUID } from "node:crypto"
 import { afterAll, beforeAll } from "vitest"
@@ -40,9 +39,7 @@ const threaded = (schema: string) =>
   Layer.provide(Destination.layer({ _tag: "Postgres", url: urlOf(server, schema) }), NodeServices.layer)
 
 /** A connection of another program. */
-const otherConnection = Effect.suspend(() =>
-  PgConnection.make({ host: "127.0.0.1", port: server.port, username: user, database: "postgres" })
-)
+const otherConnection = Effect.suspend(() => connectionTo(server))
 
 /** Runs an effect in the background with a client whose transaction hangs before COMMIT. */
 const hangInTransaction = <A, E, R>(schema: string, action: (client: PostgresClient) => Effect.Effect<A, E, R>) =>

@@ -1,10 +1,9 @@
 /** The rate limit store of PostgreSQL: the same answers as Effect's store in memory, and its table. */
-import { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { freePort } from "@payments/testkit/FreePort"
 import { roleStatements } from "@payments/testkit/postgres/PostgresRoles"
-import { type PostgresServer, startServer, user } from "@payments/testkit/postgres/PostgresServer"
-import { query, urlOf } from "@payments/testkit/postgres/PostgresTest"
+import { type PostgresServer, startServer } from "@payments/testkit/postgres/PostgresServer"
+import { connectionTo, query, urlOf } from "@payments/testkit/postgres/PostgresTest"
 import { type Dice, diceOf, seed } from "@payments/testkit/Seed"
 import { makeTcpGate } from "@payments/testkit/TcpGate"
 import { Clock, Console, Context, Duration, Effect, Fiber, Layer } from "effect"
@@ -39,12 +38,7 @@ describe("the rate limit store of PostgreSQL", () => {
     Effect.gen(function*() {
       yield* Console.log(`seed ${seed}`)
       // For this user, the time of the server is a row of a table.
-      const admin = yield* PgConnection.make({
-        host: "127.0.0.1",
-        port: server.port,
-        username: user,
-        database: "postgres"
-      })
+      const admin = yield* connectionTo(server)
       yield* Effect.forEach([
         "CREATE SCHEMA clock",
         "CREATE TABLE clock.now AS SELECT 0::double precision AS millis",
@@ -101,12 +95,7 @@ describe("the table of the rate limit store", () => {
 
   it.live("is created after another program has created its schema at the same moment", () =>
     Effect.gen(function*() {
-      const other = yield* PgConnection.make({
-        host: "127.0.0.1",
-        port: server.port,
-        username: user,
-        database: "postgres"
-      })
+      const other = yield* connectionTo(server)
       yield* other.query("BEGIN")
       yield* other.query("CREATE SCHEMA created_meanwhile")
       const counting = yield* Effect.forkChild(consumed(yield* make(urlOf(server, "created_meanwhile")), "key"))

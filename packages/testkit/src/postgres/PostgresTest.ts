@@ -29,14 +29,18 @@ export const briefTimes: Times = {
 export const recordsOf = (reader: string): ReadonlyArray<string> =>
   Array.from({ length: 300 }, (_, index) => `{"id":"por_${index}","reference":"${reader}"}`)
 
+/** Opens a connection until the scope closes. On a busy machine, this may take longer than the driver's default of 5 s. */
+export const connectionTo = ({ port }: Pick<PostgresServer, "port">, database = "postgres") =>
+  PgConnection.make({ host: "127.0.0.1", port, username: user, database, connectTimeout: "2 minutes" })
+
 export const query = (
-  { port }: Pick<PostgresServer, "port">,
+  server: Pick<PostgresServer, "port">,
   sql: string,
   parameters: ReadonlyArray<unknown> = [],
   database = "postgres"
 ) =>
   Effect.runPromise(
-    PgConnection.make({ host: "127.0.0.1", port, username: user, database }).pipe(
+    connectionTo(server, database).pipe(
       Effect.flatMap((connection) => connection.query(sql, parameters)),
       Effect.map(({ rows }) => rows),
       Effect.scoped
