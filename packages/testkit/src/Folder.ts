@@ -14,9 +14,12 @@ export const temporaryFolder = Effect.acquireRelease(
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
 )
 
+/** How long a statement waits for the lock of a process, which may stall. */
+const timeout = 30_000
+
 /** Returns rows of a database as plain objects. */
 export const rowsOf = (file: string, sql: string): ReadonlyArray<Record<string, unknown>> => {
-  const db = new DatabaseSync(file, { readOnly: true, timeout: 5000 })
+  const db = new DatabaseSync(file, { readOnly: true, timeout })
   try {
     return db.prepare(sql).all().map((row) => ({ ...row }))
   } finally {
@@ -26,7 +29,7 @@ export const rowsOf = (file: string, sql: string): ReadonlyArray<Record<string, 
 
 /** Runs statements in a database, over a separate connection. */
 export const execute = (file: string, sql: string): void => {
-  const db = new DatabaseSync(file, { timeout: 5000 })
+  const db = new DatabaseSync(file, { timeout })
   try {
     db.exec(sql)
   } finally {

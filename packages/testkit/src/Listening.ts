@@ -1,5 +1,6 @@
 /** Servers that listen on this machine, and close every connection when they end. */
 import { Effect } from "effect"
+import { Server as HttpServer } from "node:http"
 import type { AddressInfo, Server, Socket } from "node:net"
 
 export interface Listening {
@@ -20,6 +21,8 @@ export const keepIn = (sockets: Set<Socket>, socket: Socket): void => {
 export const listen = (server: Server, sockets = new Set<Socket>(), port = 0): Promise<Listening> =>
   new Promise((resolve, reject) => {
     server.on("connection", (socket: Socket) => keepIn(sockets, socket))
+    // A server that stalls between two requests must not close the connection at the second one.
+    if (server instanceof HttpServer) server.keepAliveTimeout = 0
     server.once("error", reject)
     server.listen(port, "127.0.0.1", () =>
       resolve({

@@ -21,6 +21,7 @@ const chromium = Effect.gen(function*() {
       launch({
         executablePath: program,
         headless: "shell",
+        timeout: 120_000,
         // A container has no user namespaces for Chromium's sandbox. It loads only pages of this project.
         args: ["--no-sandbox", "--font-render-hinting=none", "--hide-scrollbars"],
         env: {
