@@ -1,4 +1,4 @@
-/** Clocks that a test sets while it runs. Timers do not change. */
+/** Clocks that a test sets while it runs. */
 import { Clock, Duration, Effect } from "effect"
 
 const withWallClock = <A, E, R>(effect: Effect.Effect<A, E, R>, millisOf: (clock: Clock.Clock) => number) =>
@@ -56,6 +56,49 @@ export const overSleptClock = <A, E, R>(use: (slept: () => number) => Effect.Eff
     return Effect.provideService(use(() => slept), Clock.Clock, ownClock(() => start + slept, sleep))
   })
 
+interface Sleeper {
+  readonly until: number
+  readonly wake: () => void
+}
+
+/** Returns a sleep that ends when the clock wakes it. */
+const sleepAmong =
+  (sleepers: Set<Sleeper>, millis: () => number, onSleep: () => void = () => {}) => (duration: Duration.Duration) =>
+    Effect.callback<void>((resume) => {
+      const sleeper = { until: millis() + Duration.toMillis(duration), wake: () => resume(Effect.void) }
+      sleepers.add(sleeper)
+      onSleep()
+      return Effect.sync(() => void sleepers.delete(sleeper))
+    })
+
+/** The longest time that passes on a patient clock in one turn of the event loop. */
+const longestTurnMs = 10
+
+/**
+ * Runs an effect with clocks and timers that do not count the time in which this process cannot run: at most 10 ms pass in each
+ * turn of the event loop. So a busy machine ends no deadline and makes nothing older. `advance` moves both clocks.
+ */
+export const overPatientClock = <A, E, R>(use: (advance: (ms: number) => void) => Effect.Effect<A, E, R>) =>
+  Effect.clockWith((clock) => {
+    let millis = clock.currentTimeMillisUnsafe()
+    let last = performance.now()
+    const sleepers = new Set<Sleeper>()
+    const tick = () => {
+      const now = performance.now()
+      millis += Math.min(now - last, longestTurnMs)
+      last = now
+      for (const sleeper of sleepers) {
+        if (sleeper.until <= millis && sleepers.delete(sleeper)) sleeper.wake()
+      }
+    }
+    const patient = ownClock(() => millis, sleepAmong(sleepers, () => millis))
+    return Effect.acquireUseRelease(
+      Effect.sync(() => setInterval(tick, longestTurnMs / 2)),
+      () => Effect.provideService(use((ms) => void (millis += ms)), Clock.Clock, patient),
+      (ticking) => Effect.sync(() => clearInterval(ticking))
+    )
+  })
+
 /** So often the event loop turns before a clock skips. Until then, what was woken goes to sleep again or begins something. */
 const turnsBeforeSkip = 50
 
@@ -70,7 +113,7 @@ export const overSkippingClock = <A, E, R>(
     let millis = clock.currentTimeMillisUnsafe()
     let underWay = 0
     let turns: NodeJS.Immediate | undefined
-    const sleepers = new Set<{ readonly until: number; readonly wake: () => void }>()
+    const sleepers = new Set<Sleeper>()
     const turn = (left: number): void => {
       turns = setImmediate(() => left > 0 ? turn(left - 1) : skip())
     }
@@ -86,13 +129,7 @@ export const overSkippingClock = <A, E, R>(
       next.wake()
       rest()
     }
-    const sleep = (duration: Duration.Duration) =>
-      Effect.callback<void>((resume) => {
-        const sleeper = { until: millis + Duration.toMillis(duration), wake: () => resume(Effect.void) }
-        sleepers.add(sleeper)
-        rest()
-        return Effect.sync(() => void sleepers.delete(sleeper))
-      })
+    const sleep = sleepAmong(sleepers, () => millis, rest)
     const during = <B, F, S>(effect: Effect.Effect<B, F, S>) =>
       Effect.acquireUseRelease(
         Effect.sync(() => {

@@ -7,7 +7,8 @@ import { listening } from "@payments/testkit/Listening"
 import { page } from "@payments/testkit/PageBody"
 import { makeAuthority, makeSelfSigned } from "@payments/testkit/postgres/Certificates"
 import { sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
-import { ConfigProvider, Effect, Fiber, Layer } from "effect"
+import { overPatientClock, overStandingClock } from "@payments/testkit/WallClock"
+import { ConfigProvider, DateTime, Effect, Fiber, Layer } from "effect"
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { createServer, request } from "node:http"
 import { connect, createServer as createTcpServer } from "node:net"
@@ -80,8 +81,6 @@ const changing = (
     })),
     (port) => `http://127.0.0.1:${port}`
   )
-
-const dateIn = (ms: number) => () => new Date(Date.now() + ms).toUTCString()
 
 describe("payments doctor", () => {
   it.live("finds nothing wrong with the sandbox, and writes nothing into the destination", () =>
@@ -200,6 +199,8 @@ describe("payments doctor", () => {
         const url = yield* changing(env.PAYMENTS_BASE_URL, { dateOf })
         return yield* doctor({ ...env, PAYMENTS_BASE_URL: url })
       })
+      const now = DateTime.toEpochMillis(yield* DateTime.now)
+      const dateIn = (ms: number) => () => new Date(now + ms).toUTCString()
       const behind = yield* withDate(dateIn(601_000))
       assert.deepStrictEqual([behind.code, behind.failed], [3, ["clock"]])
       assert.match(behind.the("clock").found, /^this machine is 10m( \d+s)? behind the service$/)
@@ -208,7 +209,7 @@ describe("payments doctor", () => {
       assert.include(ahead.the("clock").found, "ahead of")
       assert.strictEqual((yield* withDate(() => undefined)).the("clock").state, "skipped")
       assert.strictEqual((yield* withDate(() => "no date")).the("clock").state, "skipped")
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped, (test) => overStandingClock(() => test)))
 
   it.live("names what is wrong with a certificate, and sends no key before that", () =>
     Effect.gen(function*() {
@@ -281,12 +282,11 @@ describe("payments doctor", () => {
       assert.include(later.the("invoices").found, "can be read")
       assert.deepStrictEqual([handshake.code, handshake.failed], [7, ["tls"]])
       assert.deepStrictEqual([rated.code, rated.failed, rated.the("clock").state], [0, [], "ok"])
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped, (effect) => overPatientClock(() => effect)))
 
   it.live("says what is wrong with the address and the settings", () =>
     Effect.gen(function*() {
-      const port = yield* Effect.scoped(listening(createTcpServer()))
-      const closed = yield* doctor({ PAYMENTS_BASE_URL: `http://127.0.0.1:${port}`, PAYMENTS_API_KEY: "k" })
+      const closed = yield* doctor({ PAYMENTS_BASE_URL: "http://127.0.0.1:1", PAYMENTS_API_KEY: "k" })
       assert.deepStrictEqual([closed.code, closed.failed], [7, ["connection"]])
       assert.strictEqual(closed.the("connection").reason, "ECONNREFUSED")
       const unknown = yield* doctor({ PAYMENTS_BASE_URL: "https://payments.invalid", PAYMENTS_API_KEY: "k" })
