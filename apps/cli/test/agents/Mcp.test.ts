@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
 import { type Answer, connect } from "@payments/testkit/programs/McpClient"
-import { binary, node, temporaryFolder } from "@payments/testkit/programs/RunProgram"
+import { binary, longTimers, node, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { scriptedServer } from "@payments/testkit/ScriptedServer"
 import { execFileSync, spawn } from "@payments/testkit/TestProcess"
 import { Effect, Schedule } from "effect"
@@ -12,12 +12,12 @@ import { exactValue, isCut } from "../../src/agents/Json.ts"
 import { protocols } from "../../src/agents/Messages.ts"
 import { runInProcess } from "../program/InProcess.ts"
 
-/** Starts the program without a client. Closing the scope ends it. */
+/** Starts the program without a client. Closing the scope ends it. Its limit for a query is longer than any test. */
 const start = (args: ReadonlyArray<string>) =>
   Effect.acquireRelease(
     Effect.sync(() => {
       const child = spawn(node, [binary, "mcp", ...args], {
-        env: { XDG_CONFIG_HOME: "/dev/null" }
+        env: { XDG_CONFIG_HOME: "/dev/null", ...longTimers }
       })
       const seen = { out: "", err: "" }
       child.stdout.on("data", (chunk: Buffer) => seen.out += chunk.toString("utf8"))

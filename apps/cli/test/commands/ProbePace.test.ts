@@ -1,7 +1,7 @@
 /** `payments probe` and `payments conformance` keep the request rate of the source, alone and with other programs. */
 import { assert, describe, it } from "@effect/vitest"
 import { type PostgresServer, startServer, user } from "@payments/testkit/postgres/PostgresServer"
-import { payments, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
+import { longTimers, payments, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { Effect } from "effect"
 import { afterAll, beforeAll } from "vitest"
 
@@ -44,7 +44,8 @@ describe("the request rate of the source", () => {
     Effect.gen(function*() {
       const { env: ownEnv, times } = yield* loggedSandbox
       const store = `postgres://${user}@127.0.0.1:${server.port}/postgres?schema=paces`
-      const env = { ...ownEnv, PAYMENTS_RATE_LIMIT_STORE: store }
+      // A program that waits for the store for a second in vain goes on without it.
+      const env = { ...ownEnv, ...longTimers, PAYMENTS_RATE_LIMIT_STORE: store }
       const cwd = yield* temporaryFolder
       const ended = yield* Effect.all([
         payments(["probe", "--budget", "60", "--pause", "1ms"], { env, cwd }),

@@ -142,7 +142,8 @@ describe("payments <list> list", () => {
       const env = { PAYMENTS_BASE_URL: server.url, PAYMENTS_API_KEY: "k" }
       const { code, stderr, stdout } = yield* payments(["invoices", "list", "--all", "--format", "json"], {
         env,
-        interruptWhen: () => requests === 3
+        // The second page has been printed, and the third one is awaited.
+        interruptWhen: (printed) => requests === 3 && printed.includes(`{"id":"2"}`)
       })
       const { error, ...rest } = documentOf(stdout)
       assert.deepStrictEqual(rest, {

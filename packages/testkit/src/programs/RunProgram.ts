@@ -28,8 +28,8 @@ export interface RunOptions {
   readonly cwd?: string | undefined
   /** Kills the program this many milliseconds after its start. */
   readonly killAfterMs?: number | undefined
-  /** Interrupts the program, as Ctrl-C does, as soon as this returns true. */
-  readonly interruptWhen?: (() => boolean) | undefined
+  /** Interrupts the program, as Ctrl-C does, as soon as this returns true. Gets what the program has printed until then. */
+  readonly interruptWhen?: ((stdout: string) => boolean) | undefined
 }
 
 /** The environment is `PATH` and the given variables. */
@@ -53,7 +53,7 @@ export const runProgram = (
       ? undefined
       : setTimeout(() => child.kill("SIGKILL"), options.killAfterMs)
     const poll = setInterval(() => {
-      if (options.interruptWhen?.() !== true) return
+      if (options.interruptWhen?.(Buffer.concat(out).toString("utf8")) !== true) return
       clearInterval(poll)
       child.kill("SIGINT")
     }, 20)
@@ -98,3 +98,6 @@ export const tables: ReadonlyArray<string> = labels.map((label) => label.replace
 
 /** A script for `node --require` that records the connections that a program makes. */
 export const recordConnections = join(import.meta.dirname, "recordConnections.cjs")
+
+/** The environment of a program whose time limits of a second or more are ten times as long, as `longTimers.cjs` says. */
+export const longTimers = { NODE_OPTIONS: `--require ${join(import.meta.dirname, "longTimers.cjs")}` }
