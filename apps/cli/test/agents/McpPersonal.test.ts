@@ -448,10 +448,20 @@ describe("the fields that payments mcp leaves out", () => {
         execFileSync("ps", ["-A", "-o", "pid=,ppid="], { encoding: "utf8" }).split("\n")
           .flatMap((line) => Number(line.trim().split(/ +/)[1]) === pid ? [Number(line.trim().split(/ +/)[0])] : [])
       yield* Effect.repeat(Effect.sync(children), {
-        until: ([child]) => child !== undefined && openFilesOf(child).some((file) => file.startsWith(temporary)),
+        until: ([child]) => {
+          const files = child === undefined ? [] : openFilesOf(child).filter((file) => file.startsWith(temporary))
+          // A file that has just been opened gets no name any more.
+          return files.length > 0 && files.every((file) => file.endsWith(" (deleted)"))
+        },
         schedule: Schedule.spaced("20 millis")
       })
-      for (const child of [pid, ...children()]) process.kill(child, "SIGKILL")
+      for (const child of [pid, ...children()]) {
+        try {
+          process.kill(child, "SIGKILL")
+        } catch {
+          // It has ended with its parent.
+        }
+      }
       yield* Effect.promise(() => query)
       assert.deepStrictEqual(readdirSync(temporary), [])
     }).pipe(Effect.scoped))

@@ -4,7 +4,7 @@ import { layerTest } from "@payments/core/testing"
 import { type PostgresServer, startServer, user } from "@payments/testkit/postgres/PostgresServer"
 import { query } from "@payments/testkit/postgres/PostgresTest"
 import { temporaryFolder } from "@payments/testkit/programs/RunProgram"
-import { Effect, type Scope } from "effect"
+import { Effect, Schedule, type Scope } from "effect"
 import { copyFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
@@ -39,9 +39,14 @@ const copies: ReadonlyArray<readonly [kind: string, make: Effect.Effect<Copy, ne
     "a PostgreSQL database",
     Effect.sync(() => {
       const run = (sql: string) => Effect.promise(() => query(server, sql))
+      // A process of the server may end later than its connection, and a database in use is no template.
+      const isUnused = Effect.repeat(run("SELECT FROM pg_stat_activity WHERE datname = 'finance'"), {
+        until: (sessions) => sessions.length === 0,
+        schedule: Schedule.spaced("20 millis")
+      })
       return {
         to: `postgres://${user}@127.0.0.1:${server.port}/finance`,
-        backUp: Effect.asVoid(run("CREATE DATABASE backup TEMPLATE finance")),
+        backUp: Effect.asVoid(Effect.andThen(isUnused, run("CREATE DATABASE backup TEMPLATE finance"))),
         restore: Effect.asVoid(
           Effect.andThen(run("DROP DATABASE finance WITH (FORCE)"), run("ALTER DATABASE backup RENAME TO finance"))
         )

@@ -51,15 +51,15 @@ it.live(
       )
       const run = (block: string | undefined) => Effect.sync(() => shell.stdin.write(withPorts(block ?? "exit 1\n")))
 
-      /** Waits until the worker answers `/health/fresh` with this status. Returns the stale sources. */
-      const untilStatus = (status: number) =>
+      /** Waits until the worker answers `/health/fresh` with this status and these sources. Returns the stale sources. */
+      const untilStatus = (status: number, isExpected: (body: string) => boolean = () => true) =>
         Effect.promise(async () => {
           const response = await fetch(`http://127.0.0.1:${ports.get("9464")}/health/fresh`).catch(() => undefined)
           const body = await response?.text()
-          return response?.status === status ? body : undefined
+          return response?.status === status && body !== undefined && isExpected(body) ? body : undefined
         }).pipe(
           Effect.repeat({ schedule: Schedule.spaced("100 millis"), until: (body) => body !== undefined }),
-          Effect.timeoutOrElse({ duration: "40 seconds", orElse: () => Effect.die(new Error(`not ${status}: ${out}`)) })
+          Effect.timeoutOrElse({ duration: "2 minutes", orElse: () => Effect.die(new Error(`not ${status}: ${out}`)) })
         )
 
       const [sandboxes, start, fault, restart, end, ...more] = blocksOf("bash")
@@ -73,10 +73,10 @@ it.live(
       yield* untilStatus(200)
       assert.include(out, "south: invoices: can be read")
       yield* run(fault)
-      const stale = yield* untilStatus(503)
+      // On a busy machine an export of the other account may be late, too, until the next one.
+      const stale = yield* untilStatus(503, (body) => !body.includes(`"source":"north"`))
       assert.include(stale, `"source":"south"`)
       assert.include(stale, "did not accept the key")
-      assert.notInclude(stale, `"source":"north"`)
       yield* run(restart)
       yield* untilStatus(200)
       yield* run(`${end}wait; echo "jobs left: $(jobs -r | wc -l)"\n`)
@@ -84,5 +84,6 @@ it.live(
         schedule: Schedule.spaced("50 millis"),
         until: (left) => left === "0"
       })
-    }).pipe(Effect.scoped)
+    }).pipe(Effect.scoped),
+  600_000
 )

@@ -10,7 +10,7 @@ import { mismatchOf } from "@payments/testkit/contract/CheckedOutput"
 import { connect } from "@payments/testkit/programs/McpClient"
 import { binary, node, payments, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { spawn } from "@payments/testkit/TestProcess"
-import { ConfigProvider, Effect, Layer } from "effect"
+import { ConfigProvider, Effect, Layer, Schedule } from "effect"
 import { Completions } from "effect/cli"
 import { once } from "node:events"
 import { readFileSync, writeFileSync } from "node:fs"
@@ -159,7 +159,7 @@ describe("the JSON outputs", () => {
       yield* handoffOutputs(seen, { run, to: mine, baseUrl: env.PAYMENTS_BASE_URL })
       yield* agentOutputs(seen, copy)
       assert.deepStrictEqual(all.map(({ name }) => name).filter((name) => !seen.has(name)), [])
-    }).pipe(Effect.scoped), 120_000)
+    }).pipe(Effect.scoped), 300_000)
 
   it("are valid in the examples of the documents, whose output is that of the program", () => {
     const checked = pageFiles.flatMap((file) => examplesIn(readFileSync(file, "utf8"))).map(({ command, output }) => {
@@ -267,6 +267,10 @@ const handoffOutputs = Effect.fnUntraced(function*(
   yield* Effect.promise(() => once(child.stdout, "data"))
   write(String(JSON.parse(out).url))
   yield* run(`handoff test ledger ${named}`, { format: "json" })
+  yield* Effect.repeat(Effect.sync(() => out.split("\n").length > 2), {
+    until: (isShown) => isShown,
+    schedule: Schedule.spaced("20 millis")
+  })
   const ended = once(child, "close")
   child.kill("SIGINT")
   const [code] = yield* Effect.promise(() => ended)

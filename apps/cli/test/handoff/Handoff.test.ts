@@ -520,7 +520,7 @@ describe("payments handoff verify", () => {
       const { folder, keyFile, secret } = yield* prepared
       const body = Buffer.from(`{"a":9007199254740993,"name":"canary-5ecret \u00e9"}`)
       // oxlint-disable-next-line no-restricted-properties -- the command compares it with the wall clock
-      const now = Math.floor(Date.now() / 1000)
+      const now = () => Math.floor(Date.now() / 1000)
       const headersOf = (timestamp: number) =>
         Object.entries(sign({ id: "msg_1", timestamp, body }, [keyOf(secret)])).map(([name, value]) =>
           `${name}: ${value}`
@@ -533,14 +533,14 @@ describe("payments handoff verify", () => {
       const verify = (...args: ReadonlyArray<string>) =>
         run("handoff", "verify", "--secret-file", keyFile, "--format", "json", ...args)
       const files = ["--headers", headers, "--body", bodyFile]
-      writeFileSync(headers, `POST / HTTP/1.1\r\n${headersOf(now).join("\r\n")}\r\n`)
+      writeFileSync(headers, `POST / HTTP/1.1\r\n${headersOf(now()).join("\r\n")}\r\n`)
       writeFileSync(bodyFile, body)
       const valid = yield* verify(...files)
       assert.deepStrictEqual([valid.code, JSON.parse(valid.out).valid, JSON.parse(valid.out).id], [0, true, "msg_1"])
       for (const end of ["\r\n", "\n"]) {
         writeFileSync(
           request,
-          Buffer.concat([Buffer.from(["POST /x HTTP/1.1", ...headersOf(now), "", ""].join(end)), body])
+          Buffer.concat([Buffer.from(["POST /x HTTP/1.1", ...headersOf(now()), "", ""].join(end)), body])
         )
         assert.strictEqual((yield* verify("--request", request)).code, 0)
       }
@@ -554,16 +554,16 @@ describe("payments handoff verify", () => {
       writeFileSync(bodyFile, body)
       for (
         const [lines, problem] of [
-          [headersOf(now - 400), "tooOld"],
-          [headersOf(now + 400), "tooNew"],
-          [headersOf(now).slice(1), "incomplete"],
+          [headersOf(now() - 400), "tooOld"],
+          [headersOf(now() + 400), "tooNew"],
+          [headersOf(now()).slice(1), "incomplete"],
           [[], "incomplete"]
         ] as const
       ) {
         writeFileSync(headers, lines.join("\n"))
         assert.strictEqual(JSON.parse((yield* verify(...files)).out).problem, problem)
       }
-      writeFileSync(headers, headersOf(now - 400).join("\n"))
+      writeFileSync(headers, headersOf(now() - 400).join("\n"))
       assert.strictEqual((yield* verify(...files, "--tolerance", "1000")).code, 0)
       const text = yield* run("handoff", "verify", "--secret-file", keyFile, ...files)
       assert.deepStrictEqual([text.code, /signed too long ago/.test(text.err)], [11, true])
