@@ -95,7 +95,7 @@ describe.each(kinds)("open records: %s", (kind) => {
         const chart = yield* runWith(configured, "query", "open-payouts-by-age", "--chart", "--from", to)
         assert.match(chart.out, /older\s+10/)
       }),
-    60_000
+    300_000
   )
 
   it.live(
@@ -133,7 +133,7 @@ describe.each(kinds)("open records: %s", (kind) => {
           ""
         ]])
       }),
-    60_000
+    300_000
   )
 
   it.live("end with code 12 in status --max-open, with a command that prints them", () =>
@@ -166,7 +166,7 @@ describe.each(kinds)("open records: %s", (kind) => {
       const every = yield* runWith({}, ...status, "--max-open", "48h")
       assert.strictEqual(every.code, 12)
       assert.include(every.err, "No final status is known, so every record counts as open")
-    }), 60_000)
+    }), 300_000)
 })
 
 describe("open records", () => {

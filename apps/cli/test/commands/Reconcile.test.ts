@@ -296,7 +296,7 @@ layer(Chromium.layer, { excludeTestServices: true })("payments reconcile", (it) 
       assert.deepStrictEqual([code, stdout], [9, ""])
       assert.include(stderr, "the folder for temporary files (TMPDIR): there is no space left.")
       assert.deepStrictEqual(readdirSync(small.folder), [])
-    }), 60_000)
+    }), 300_000)
 
   describe("in a browser", () => {
     it.effect("writes a page that shows hostile text as text, loads nothing, and fits screens and paper", () =>

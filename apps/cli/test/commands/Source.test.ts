@@ -228,7 +228,7 @@ api_key_env = "KEY"
     Effect.gen(function*() {
       const add = ["source", "add", "a", "--base-url", url, "--key-env", "K"]
       const file = "/proc/payments/payments.toml"
-      const ended = yield* payments(add, { env: { XDG_CONFIG_HOME: "/proc" }, killAfterMs: 10_000 })
+      const ended = yield* payments(add, { env: { XDG_CONFIG_HOME: "/proc" }, killAfterMs: 60_000 })
       assertEnds(ended, 9, `${file} was not changed: it cannot be written: its folder does not exist (ENOENT).`)
     }))
 

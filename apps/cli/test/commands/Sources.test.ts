@@ -138,7 +138,7 @@ to = "sqlite:north.db"
           return false
         }
       }
-      yield* Effect.timeout(Effect.repeat(Effect.sleep("10 millis"), { until: () => !isRunning() }), "5 seconds")
+      yield* Effect.timeout(Effect.repeat(Effect.sleep("10 millis"), { until: () => !isRunning() }), "1 minute")
       assert.isFalse(existsSync(join(folder, "north.db")))
     }).pipe(Effect.scoped))
 })

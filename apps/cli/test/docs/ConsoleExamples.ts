@@ -92,7 +92,7 @@ const inShell = (command: string, ports: Ports): string => {
   const own = portIn(ports, port)
   return `[ -z "$${name}" ] || { kill $${name}; wait $${name}; }
 ${command.replace(`--port ${port}`, `--port ${own}`)} > ../${name}.log 2>&1 & ${name}=$!
-for _ in {1..200}; do (: < /dev/tcp/127.0.0.1/${own}) 2> /dev/null && break; sleep 0.05; done`
+for _ in {1..1200}; do (: < /dev/tcp/127.0.0.1/${own}) 2> /dev/null && break; sleep 0.05; done`
 }
 
 /** Removes times, durations, ages and the padding around them, and names of generations: they differ from run to run. */

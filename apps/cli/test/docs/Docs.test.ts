@@ -14,7 +14,8 @@ describe.concurrent("the examples", () => {
           const page = readFileSync(file, "utf8")
           const text = yield* withOutput(page)
           assert.strictEqual(withoutTimes(page), withoutTimes(text))
-        })
+        }),
+      600_000
     )
   }
 })

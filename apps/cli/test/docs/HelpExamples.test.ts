@@ -89,7 +89,7 @@ it.live("every example of help runs", () =>
     const run = (
       args: ReadonlyArray<string>,
       settings: Readonly<Record<string, string>>,
-      timeout = "30 seconds" as Duration.Input
+      timeout = "2 minutes" as Duration.Input
     ) =>
       runInProcess(service as never, args).pipe( // the service takes its settings from the command line
         Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnvRecord(settings))),
@@ -138,4 +138,4 @@ it.live("every example of help runs", () =>
     yield* Effect.forEach([...examples].filter(isAlone), check)
     yield* Effect.forEach([...examples].filter((example) => !isAlone(example)), check, { concurrency: "unbounded" })
     assert.deepStrictEqual(Object.keys(otherwise).filter((example) => !examples.has(example)), [])
-  }).pipe(Effect.scoped, Effect.provide(TestConsole.layer)))
+  }).pipe(Effect.scoped, Effect.provide(TestConsole.layer)), 600_000)

@@ -72,7 +72,7 @@ describe(`SIGKILL at ${kills} random moments of exports of ${size} records (seed
         yield* Console.log(`interrupted at scan:page ${interruptions.join(" ")}`)
         assert.isAtLeast(interruptions.length, 3, "too few kills hit a scan between its first and its last page")
       }).pipe(Effect.scoped, Random.withSeed(seed)),
-    isLongRun ? 3_600_000 : 300_000
+    isLongRun ? 3_600_000 : 600_000
   )
 })
 

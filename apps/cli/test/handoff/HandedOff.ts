@@ -16,16 +16,16 @@ const opened = (to: string) =>
       ? Destination.maintenance(destination)
       : Effect.die(new Error("nothing is stored"))).pipe(Effect.provide(NodeServices.layer))
 
-/** Hands off what there is, 3 changes at a time. */
+/** Hands off what there is, 3 changes at a time. A receiver that this machine keeps waiting is no receiver that fails. */
 export const handingOff = Effect.fnUntraced(function*(
   to: string,
   url: string,
   secret: string,
-  giveUpAfter: Duration.Input = "1 minute"
+  giveUpAfter: Duration.Input = "5 minutes"
 ) {
   const maintenance = yield* opened(to)
   yield* moveConsumer(maintenance, { name: consumer, position: 0, when: "create" })
-  const post = yield* makePost({ url: new URL(url), timeout: Duration.seconds(2), allowPrivate: false })
+  const post = yield* makePost({ url: new URL(url), timeout: Duration.minutes(1), allowPrivate: false })
   return yield* handOff({
     maintenance,
     consumer,

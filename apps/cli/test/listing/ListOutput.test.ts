@@ -151,7 +151,7 @@ describe("--output", () => {
       const { code, signal, stderr } = yield* payments(["invoices", "list", "--output", "pipe"], {
         env,
         cwd,
-        killAfterMs: 20_000
+        killAfterMs: 60_000
       })
       assert.deepStrictEqual([code, signal], [2, null], stderr)
       assert.include(stderr, "is not a regular file")
