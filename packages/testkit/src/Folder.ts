@@ -14,12 +14,12 @@ export const temporaryFolder = Effect.acquireRelease(
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
 )
 
-/** How long a statement waits for the lock of a process, which may stall. */
-const timeout = 30_000
+/** How long a statement waits for a lock, in milliseconds: the process that has it may not run for seconds. */
+const lockTimeout = 60_000
 
 /** Returns rows of a database as plain objects. */
 export const rowsOf = (file: string, sql: string): ReadonlyArray<Record<string, unknown>> => {
-  const db = new DatabaseSync(file, { readOnly: true, timeout })
+  const db = new DatabaseSync(file, { readOnly: true, timeout: lockTimeout })
   try {
     return db.prepare(sql).all().map((row) => ({ ...row }))
   } finally {
@@ -29,7 +29,7 @@ export const rowsOf = (file: string, sql: string): ReadonlyArray<Record<string, 
 
 /** Runs statements in a database, over a separate connection. */
 export const execute = (file: string, sql: string): void => {
-  const db = new DatabaseSync(file, { timeout })
+  const db = new DatabaseSync(file, { timeout: lockTimeout })
   try {
     db.exec(sql)
   } finally {

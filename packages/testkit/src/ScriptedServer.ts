@@ -19,7 +19,8 @@ export const scriptedServer = Effect.fnUntraced(function*(
   onTunnel: (host: string) => void = () => {}
 ) {
   const requests: Array<string> = []
-  const server = createServer((request, response) => {
+  // A client is not answered by a reset when it uses a connection again after a pause.
+  const server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
     requests.push(request.url ?? "")
     script(request, response, requests.length)
   })

@@ -1,5 +1,6 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
+import { fetchOnce } from "@payments/testkit/FetchOnce"
 import { spawnSync } from "@payments/testkit/TestProcess"
 import { Effect } from "effect"
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -81,7 +82,7 @@ describe("the deployment files", () => {
         PAYMENTS_API_KEY: "key"
       })
       for (const path of new Set(probed)) {
-        const { status } = yield* Effect.promise(() => fetch(`http://127.0.0.1:${port}${path}`))
+        const { status } = yield* Effect.promise(() => fetchOnce(`http://127.0.0.1:${port}${path}`))
         assert.include([200, 503], status, path)
       }
     }).pipe(Effect.scoped))

@@ -2,13 +2,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Destination } from "@payments/copy"
 import { resumeHandoff, skipRefused } from "@payments/copy/handoff"
+import { fetchOnce } from "@payments/testkit/FetchOnce"
 import { recordConnections, rowsOf } from "@payments/testkit/programs/RunProgram"
 import { Effect } from "effect"
-import { readFileSync, writeFileSync } from "node:fs"
+import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { type Reply, secretText } from "../../../../packages/copy/test/handoff/Receiver.ts"
-import { startWorker } from "./RunningWorker.ts"
+import { noTimers, startWorker } from "./RunningWorker.ts"
 import { assertSigned, handedOff, numbersOf } from "./WorkerReceiver.ts"
 
 type Worker = Effect.Success<ReturnType<typeof startWorker>>
@@ -50,8 +51,10 @@ describe("a worker with a consumer that has a URL", () => {
         for (let round = 0; round < 3; round++) yield* change(worker, file, advance)
         yield* untilEqual(worker, file, received)
         assertSigned(received, readFileSync(keys, "utf8"))
-        yield* worker.until(handoffOf(worker), (handoff) => handoff?.lagChanges === 0 && handoff.answer === "200")
-        const handoff = yield* handoffOf(worker)
+        const handoff = yield* worker.until(
+          handoffOf(worker),
+          (now) => now?.lagChanges === 0 && now.answer === "200"
+        )
         assert.deepInclude(handoff, { state: "running", reason: null, lagSeconds: 0, problem: null, attempts: 0 })
         assert.strictEqual(handoff?.origin, new URL(handoff?.origin ?? "").origin)
         assert.deepStrictEqual(yield* worker.end("SIGTERM"), [0, null])
@@ -94,20 +97,28 @@ describe("a worker with a consumer that has a URL", () => {
 
   it.live("waits at SIGTERM for the answer to the request in flight, and does not repeat it", () =>
     Effect.gen(function*() {
-      let delay = 0
-      const given = yield* handedOff({ more: "max_changes = 2\n", delayMs: () => delay })
-      const { advance, args, env, file, received } = given
-      const first = yield* startWorker(args, env)
+      let held: PromiseWithResolvers<void> | undefined
+      const given = yield* handedOff({ more: "max_changes = 2\n", delayMs: () => held?.promise ?? 0 })
+      const { advance, args, env, file, folder, received } = given
+      const seen = join(folder, "sigterm")
+      // The worker awaits the answer for 3 s at most. Here that time does not pass.
+      const patient = { ...env, NO_TIMERS_FROM_MS: "2000", SIGTERM_SEEN: seen }
+      const first = yield* startWorker(args, patient, ["--import", noTimers])
       yield* first.untilUpToDate
       yield* change(first, file, advance)
       yield* untilEqual(first, file, received)
-      delay = 1500
+      held = Promise.withResolvers()
       const before = received.length
       yield* change(first, file, advance)
       yield* first.until(Effect.sync(() => received.length), (now) => now > before)
-      assert.deepStrictEqual(yield* first.end("SIGTERM"), [0, null])
+      first.child.kill("SIGTERM")
+      yield* first.until(Effect.sync(() => existsSync(seen)), (isSeen) => isSeen)
+      yield* Effect.sleep("1 second")
+      first.assertRuns()
+      held.resolve()
+      assert.deepStrictEqual(yield* first.ended, [0, null])
       assert.lengthOf(received, before + 1)
-      delay = 0
+      held = undefined
       const second = yield* startWorker(args, env)
       yield* untilEqual(second, file, received)
       const ids = received.map(({ id }) => id)
@@ -130,7 +141,7 @@ describe("a worker with a consumer that has a URL", () => {
       assert.deepInclude(yield* handoffOf(worker), { state: "stopped", reason: "gone", answer: "410" })
       yield* change(worker, file, advance)
       const metrics = yield* Effect.promise(() =>
-        fetch(`http://127.0.0.1:${String(worker.port)}/metrics`).then((response) => response.text())
+        fetchOnce(`http://127.0.0.1:${String(worker.port)}/metrics`).then((response) => response.text())
       )
       assert.include(metrics, `payments_handoff_stopped{source="north",consumer="ledger",reason="gone"} 1`)
       assert.include(metrics, `payments_handoff_attempts_total{source="north",consumer="ledger",result="refused"} 1`)
@@ -213,15 +224,14 @@ describe("a worker with a consumer that has a URL", () => {
       yield* first.until(handoffOf(first), (handoff) => handoff?.setAside === 1 && handoff.lagChanges === 0)
       yield* first.end("SIGTERM")
       write()
-      const second = yield* startWorker(args, env)
+      // A sender looks for changes by itself after 30 s. Here that time does not pass.
+      const signalled = { ...env, NO_TIMERS_FROM_MS: "20000" }
+      const second = yield* startWorker(args, signalled, ["--import", noTimers])
       yield* second.untilLogged("hand-off sets changes aside, which wait for a decision", 1)
       assert.deepInclude(yield* handoffOf(second), { state: "running", setAside: 1 })
       isRefused = false
       yield* maintaining(file, (maintenance) => resumeHandoff(maintenance, "ledger"))
-      // Well before a sender looks for changes by itself.
-      yield* second.until(Effect.sync(() => numbersOf(received)), (arrived) => arrived.includes(2)).pipe(
-        Effect.timeout("10 seconds")
-      )
+      yield* second.until(Effect.sync(() => numbersOf(received)), (arrived) => arrived.includes(2))
       yield* second.until(handoffOf(second), (handoff) => handoff?.setAside === null)
       yield* change(second, file, advance)
       yield* second.until(Effect.sync(() => numbersOf(received).at(-1)), (last) => last === feedOf(file).at(-1))
@@ -256,7 +266,7 @@ describe("a worker with a consumer that has a URL", () => {
         more: "max_changes = 2\n",
         replyTo: (numbers) => {
           if (numbers.includes(15)) {
-            const database = new DatabaseSync(file, { timeout: 5000 })
+            const database = new DatabaseSync(file, { timeout: 60_000 })
             database.exec(
               `BEGIN IMMEDIATE; DELETE FROM changes WHERE seq > 8; UPDATE sqlite_sequence SET seq = 8 WHERE name = 'changes';
               DELETE FROM handoff_batches; UPDATE consumers SET position = 0; UPDATE handoffs SET batch_first = NULL, epoch = 0; COMMIT`
@@ -268,10 +278,11 @@ describe("a worker with a consumer that has a URL", () => {
       })
       const { advance, args, env } = given
       file = given.file
-      const worker = yield* startWorker(args, env)
+      // A sender that waits for another program looks after it every 2 s or more. Here that time does not pass.
+      const worker = yield* startWorker(args, { ...env, NO_TIMERS_FROM_MS: "2000" }, ["--import", noTimers])
       yield* worker.untilUpToDate
       yield* change(worker, file, advance)
-      const [line] = yield* Effect.timeout(worker.untilLogged("hand-off stopped", 1), "10 seconds")
+      const [line] = yield* worker.untilLogged("hand-off stopped", 1)
       assert.deepInclude(line?.annotations, { consumer: "ledger", reason: "restored" })
       assert.deepStrictEqual(worker.log("hand-off waits"), [])
     }).pipe(Effect.scoped))
@@ -280,19 +291,27 @@ describe("a worker with a consumer that has a URL", () => {
     Effect.gen(function*() {
       const { advance, args, env, file, keys, received } = yield* handedOff()
       const old = readFileSync(keys, "utf8")
-      writeFileSync(keys, "no key, hidden")
+      // The worker may read the file at any moment.
+      const write = (text: string) => {
+        writeFileSync(`${keys}.new`, text, { mode: 0o600 })
+        renameSync(`${keys}.new`, keys)
+      }
+      write("no key, hidden")
       const worker = yield* startWorker(args, env)
       yield* worker.untilUpToDate
       yield* change(worker, file, advance)
       const [line] = yield* worker.untilLogged("hand-off waits", 1)
       assert.match(String(line?.annotations["error"]), /payments\.toml:8: secret_file has no key in line 1/)
       yield* worker.until(handoffOf(worker), (handoff) => handoff?.problem !== null)
-      writeFileSync(keys, old)
+      write(old)
       yield* untilEqual(worker, file, received)
       yield* worker.until(handoffOf(worker), (handoff) => handoff?.problem === null)
-      const [next, count] = [secretText(), received.length]
-      writeFileSync(keys, `${next}\n${old}`)
+      const next = secretText()
+      write(`${next}\n${old}`)
       yield* Effect.sleep("6 seconds")
+      // Changes that were found meanwhile may have the old signature.
+      yield* untilEqual(worker, file, received)
+      const count = received.length
       yield* change(worker, file, advance)
       yield* untilEqual(worker, file, received)
       assertSigned(received.slice(count), next)

@@ -1,15 +1,20 @@
 /** Starts the built worker in a process, as a service manager does. */
 import { assert } from "@effect/vitest"
 import { mismatchOf } from "@payments/testkit/contract/CheckedOutput"
+import { fetchOnce } from "@payments/testkit/FetchOnce"
 import { spawn } from "@payments/testkit/TestProcess"
 import { Effect } from "effect"
 import { once } from "node:events"
 import { join } from "node:path"
+import { pathToFileURL } from "node:url"
 import { outputs } from "../../src/contract/WorkerOutputs.ts"
 import type { Snapshot } from "../../src/state/StatusSnapshot.ts"
 
 /** The built program. */
 export const binary = join(import.meta.dirname, "../../dist/payments-worker.js")
+
+/** The module `NoTimers.ts`, for `--import`. */
+export const noTimers = pathToFileURL(join(import.meta.dirname, "NoTimers.ts")).href
 
 /** A line of the worker's log. */
 export interface LogLine {
@@ -52,12 +57,14 @@ export const startWorker = Effect.fnUntraced(function*(
         return matches(value)
       }
     }).pipe(
-      Effect.timeoutOrElse({ duration: "50 seconds", orElse: () => Effect.die(new Error(`timed out: ${out}`)) })
+      Effect.timeoutOrElse({ duration: "2 minutes", orElse: () => Effect.die(new Error(`timed out: ${out}`)) })
     )
   yield* until(Effect.sync(() => log("listening")), (lines) => lines.length > 0)
   const { host, port } = log("listening")[0]?.annotations ?? {}
   const readiness = Effect.promise(() =>
-    fetch(`http://${host === "::1" ? "[::1]" : "127.0.0.1"}:${String(port)}/health/ready`).then(async (response) => ({
+    fetchOnce(`http://${host === "::1" ? "[::1]" : "127.0.0.1"}:${String(port)}/health/ready`).then(async (
+      response
+    ) => ({
       status: response.status,
       body: keptBy(await response.json() as Readiness, outputs.ready) // the worker's documented format
     }))
@@ -96,7 +103,7 @@ export const keptBy = <Body>(body: Body, output: typeof outputs.ready): Body => 
 }
 
 /** Returns the status of the response, or 0 if the connection fails. */
-const statusOf = (url: string) => Effect.promise(() => fetch(url).then(({ status }) => status, () => 0))
+const statusOf = (url: string) => Effect.promise(() => fetchOnce(url).then(({ status }) => status, () => 0))
 
 /** The body of `/health/ready`. */
 export interface Readiness extends Snapshot {

@@ -1,6 +1,7 @@
 /** The built worker with a sources file: `run --config`, `check`, and SIGHUP. */
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
+import { fetchOnce } from "@payments/testkit/FetchOnce"
 import { freePort } from "@payments/testkit/FreePort"
 import { runProgram, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { Effect } from "effect"
@@ -152,7 +153,7 @@ describe("payments-worker run --config", () => {
       yield* worker.untilUpToDate
       yield* worker.until(worker.statusOf("/health/fresh"), (status) => status === 503)
       const body = yield* Effect.promise(() =>
-        fetch(`http://127.0.0.1:${worker.port}/health/fresh`).then((response) => response.json())
+        fetchOnce(`http://127.0.0.1:${worker.port}/health/fresh`).then((response) => response.json())
       )
       keptBy(body, outputs.fresh)
       const { stale } = body as { readonly stale: ReadonlyArray<Readonly<Record<string, unknown>>> } // documented

@@ -74,7 +74,7 @@ export const startSources = Effect.fnUntraced(function*(
       until: (snapshot) => fiber.pollUnsafe() !== undefined || matches(snapshot)
     }).pipe(
       Effect.timeoutOrElse({
-        duration: "40 seconds",
+        duration: "2 minutes",
         orElse: () =>
           Effect.flatMap(status.current, (snapshot) => Effect.die(new Error(`timed out: ${JSON.stringify(snapshot)}`)))
       })

@@ -22,7 +22,7 @@ export const handedOff = Effect.fnUntraced(function*(
     readonly replyTo?: (numbers: ReadonlyArray<number>) => Reply
     /** Whether the destination is a folder of files. */
     readonly isFolder?: boolean
-    readonly delayMs?: () => number
+    readonly delayMs?: () => number | Promise<void>
     /** The destination. Default: an SQLite file. */
     readonly to?: string
   } = {}

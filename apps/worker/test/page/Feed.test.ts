@@ -1,5 +1,6 @@
 /** The page and its events as a browser receives them. */
 import { assert, describe, it } from "@effect/vitest"
+import { fetchOnce } from "@payments/testkit/FetchOnce"
 import { Context, Effect, Layer, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { get, type IncomingMessage } from "node:http"
@@ -38,12 +39,12 @@ const connect = Effect.fnUntraced(function*(url: string, since = "") {
 
 const until = (matches: () => boolean) =>
   Effect.repeat(Effect.sleep("20 millis"), { until: matches }).pipe(
-    Effect.timeoutOrElse({ duration: "20 seconds", orElse: () => Effect.die(new Error("timed out")) })
+    Effect.timeoutOrElse({ duration: "60 seconds", orElse: () => Effect.die(new Error("timed out")) })
   )
 
 const pageOf = (url: string) =>
   Effect.promise(() =>
-    fetch(url).then(async (response) => ({
+    fetchOnce(url).then(async (response) => ({
       status: response.status,
       html: await response.text(),
       headers: response.headers

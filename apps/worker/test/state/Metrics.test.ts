@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { Metrics } from "@payments/program"
+import { fetchOnce } from "@payments/testkit/FetchOnce"
 import { lastMetrics, startCollector } from "@payments/testkit/programs/Collector"
 import { canary, echoingEnv } from "@payments/testkit/programs/EchoingService"
 import { runProgram, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
@@ -20,7 +21,7 @@ import { everyList, makeSource, sourceIn, startSources, testStatus } from "../lo
 /** Scrapes a worker. */
 const scrape = ({ port }: { readonly port: unknown }) =>
   Effect.promise(async () => {
-    const response = await fetch(`http://127.0.0.1:${String(port)}/metrics`)
+    const response = await fetchOnce(`http://127.0.0.1:${String(port)}/metrics`)
     assert.deepStrictEqual(
       [response.status, response.headers.get("content-type")],
       [200, "text/plain; version=0.0.4; charset=utf-8"]
@@ -113,7 +114,9 @@ describe("/metrics", () => {
         firing(compile(rule.expr), 0, seriesOf(families), 0).map(({ labels }) => labels["list"]),
         ["payout-requests"]
       )
-      const page = yield* Effect.promise(async () => (await fetch(`http://127.0.0.1:${String(running.port)}/`)).text())
+      const page = yield* Effect.promise(async () =>
+        (await fetchOnce(`http://127.0.0.1:${String(running.port)}/`)).text()
+      )
       assert.include(page, "Open records")
       assert.include(page, "payout-requests: final, by the setting final_states: completed, reversed.")
     }).pipe(Effect.scoped))

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { fetchOnce } from "@payments/testkit/FetchOnce"
 import { temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { pageOf, scriptedServer } from "@payments/testkit/ScriptedServer"
 import { Effect } from "effect"
@@ -31,7 +32,7 @@ const upToDateWorker = Effect.gen(function*() {
       return matches(body)
     })
   const freshness = Effect.promise(async () => {
-    const response = await fetch(`http://127.0.0.1:${running.port}/health/fresh`)
+    const response = await fetchOnce(`http://127.0.0.1:${running.port}/health/fresh`)
     const body = keptBy(await response.json(), outputs.fresh) as {
       readonly fresh: boolean
       readonly heldBack: ReadonlyArray<{ readonly list: string; readonly rows: number; readonly why: string }>

@@ -116,8 +116,7 @@ describe.each(destinations)(`killed senders of $name (seed ${seed})`, ({ layer, 
             if (isHeld) Deferred.doneUnsafe(reached, Effect.void)
             return "ok"
           },
-          () => 0,
-          () => isHeld ? suspended : undefined
+          () => isHeld ? suspended : 0
         )
         const { child, exited } = yield* Effect.promise(() => started([url, ...place(folder)]))
         yield* Effect.addFinalizer(() => Effect.sync(() => void child.kill("SIGKILL")))

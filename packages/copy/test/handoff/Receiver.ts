@@ -42,14 +42,10 @@ export interface Received {
   readonly headers: { readonly [name: string]: string }
 }
 
-/**
- * Starts a receiver, which answers after a delay, or if `held` returns one, after this promise. Returns its URL and what it has
- * stored, in order.
- */
+/** Starts a receiver, which answers after a delay, or after a promise. Returns its URL and what it has stored, in order. */
 export const receiver = Effect.fnUntraced(function*(
   replyTo: (numbers: ReadonlyArray<number>) => Reply,
-  delayMs: () => number = () => 0,
-  held: () => Promise<void> | undefined = () => undefined
+  delayMs: () => number | Promise<void> = () => 0
 ) {
   const received: Array<Received> = []
   const paths: Array<string> = []
@@ -71,9 +67,9 @@ export const receiver = Effect.fnUntraced(function*(
         if (reply === "endless") response.write("x")
         else response.end("no")
       }
-      const until = held()
-      if (until === undefined) setTimeout(answer, delayMs())
-      else void until.then(answer)
+      const delay = delayMs()
+      if (typeof delay === "number") setTimeout(answer, delay)
+      else void delay.then(answer)
     })
   })
   return { url: `http://127.0.0.1:${yield* listening(server)}/hook?a=b`, received, paths }
