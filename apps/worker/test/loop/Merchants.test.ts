@@ -4,7 +4,7 @@ import { Lists } from "@payments/core"
 import { rowsOf, tables, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { pageOf, scriptedServer } from "@payments/testkit/ScriptedServer"
 import { Effect } from "effect"
-import { writeFileSync } from "node:fs"
+import { renameSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { startWorker } from "./RunningWorker.ts"
 
@@ -28,7 +28,9 @@ const workerAt = Effect.gen(function*() {
   const refused = new Set<string>()
   const { url } = yield* service(refused)
   const rotate = (from: string, to: string) => {
-    writeFileSync(keyFile, to, { mode: 0o600 })
+    // The worker may read the file at any moment.
+    writeFileSync(`${keyFile}.new`, to, { mode: 0o600 })
+    renameSync(`${keyFile}.new`, keyFile)
     refused.add(from)
   }
   rotate("", "key1_of_a")

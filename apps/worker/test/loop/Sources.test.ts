@@ -5,8 +5,10 @@ import type { LoadedSource, LoadedSources } from "@payments/program/sources"
 import { page } from "@payments/testkit/PageBody"
 import { rowsOf, sandboxEnv, tables, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { scriptedServer } from "@payments/testkit/ScriptedServer"
+import { overPatientClock } from "@payments/testkit/WallClock"
 import { Duration, Effect, Latch, Layer, Queue } from "effect"
 import { join } from "node:path"
+import { Status } from "../../src/state/Status.ts"
 import type { ListSnapshot } from "../../src/state/StatusSnapshot.ts"
 import { everyList, makeSource, sourceIn, startSources, testStatus } from "./TestSources.ts"
 
@@ -47,6 +49,8 @@ describe("a worker with sources that fail", () => {
       ], { concurrency: 2 })
       const snapshot = yield* until((now) =>
         names.every((name) => everyList(sourceIn(now, name), ({ completeScan }) => (completeScan?.scan ?? 0) > 6)) &&
+        sourceIn(now, "foreign")?.state === "stopped" && sourceIn(now, "keyless")?.problem !== null &&
+        everyList(sourceIn(now, "silent"), ({ holdsLock }) => holdsLock) &&
         everyList(sourceIn(now, "refused"), ({ failure }) => failure !== null) &&
         everyList(sourceIn(now, "limited"), ({ failure, progress }) => (failure ?? progress?.waiting) !== null)
       )
@@ -65,84 +69,103 @@ describe("a worker with sources that fail", () => {
     }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
 
   it.live("ends a full scan that commits no page and begins it again once, and then reports the stall", () =>
-    Effect.gen(function*() {
-      const folder = yield* temporaryFolder
-      let isSilent = true
-      let requests = 0
-      const service = yield* scriptedServer((_, response) => {
-        requests++
-        if (!isSilent) response.end(page([{ id: "a" }]))
-      })
-      const { until } = yield* startSources(
-        // The next scan does not begin before the stall is seen.
-        [
-          makeSource("stalling", service.url, join(folder, "p.db"), {
-            lists: ["invoices"],
-            full: { _tag: "Every", every: Duration.seconds(5) }
-          })
-        ],
-        {
-          stallAfter: Duration.millis(1500)
+    overPatientClock(() =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        let isSilent = true
+        let requests = 0
+        let requestsBeforeStall: number | undefined
+        const status = yield* Status
+        const watched: typeof status = {
+          ...status,
+          update: (name, change) =>
+            status.update(name, (before, now) => {
+              const after = change(before, now)
+              if (after.lists.some(({ stall }) => stall !== null)) requestsBeforeStall ??= requests
+              return after
+            })
         }
-      )
-      const stalled = yield* until((now) => everyList(sourceIn(now, "stalling"), ({ stall }) => stall !== null))
-      assert.deepInclude(sourceIn(stalled, "stalling")?.lists[0]?.stall, {
-        reason: "NoPage",
-        message: "no page was committed for 1s 500ms"
+        const service = yield* scriptedServer((_, response) => {
+          requests++
+          if (!isSilent) response.end(page([{ id: "a" }]))
+        })
+        const { until } = yield* startSources(
+          [
+            makeSource("stalling", service.url, join(folder, "p.db"), {
+              lists: ["invoices"],
+              full: { _tag: "Every", every: Duration.seconds(5) }
+            })
+          ],
+          {
+            stallAfter: Duration.millis(1500)
+          }
+        ).pipe(Effect.provideService(Status, watched))
+        const stalled = yield* until((now) => everyList(sourceIn(now, "stalling"), ({ stall }) => stall !== null))
+        assert.deepInclude(sourceIn(stalled, "stalling")?.lists[0]?.stall, {
+          reason: "NoPage",
+          message: "no page was committed for 1s 500ms"
+        })
+        assert.strictEqual(requestsBeforeStall, 2)
+        isSilent = false
+        const fresh = yield* until((now) =>
+          everyList(sourceIn(now, "stalling"), ({ completeScan }) => completeScan !== null)
+        )
+        assert.isNull(sourceIn(fresh, "stalling")?.lists[0]?.stall)
       })
-      assert.strictEqual(requests, 2)
-      isSilent = false
-      const fresh = yield* until((now) =>
-        everyList(sourceIn(now, "stalling"), ({ completeScan }) => completeScan !== null)
-      )
-      assert.isNull(sourceIn(fresh, "stalling")?.lists[0]?.stall)
-    }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
+    ).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
 })
 
 describe("a full scan that waits for a long pass", () => {
   it.live("does not stall while the pass commits pages", () =>
-    Effect.gen(function*() {
-      const folder = yield* temporaryFolder
-      const service = yield* scriptedServer(({ url = "" }, response) => {
-        const { searchParams } = new URL(url, "http://localhost")
-        const settlementDate = searchParams.get("settlementDate")
-        const number = Number(searchParams.get("cursor") ?? 1)
-        if (settlementDate === null) return void response.end(page([{ id: "a" }]))
-        const items = [{ id: `w${number}`, settlementDate }]
-        const cursor = number < 10 ? String(number + 1) : null
-        setTimeout(() => response.end(page(items, cursor)), 400)
-      })
-      const every = (millis: number) => ({ _tag: "Every", every: Duration.millis(millis) }) as const
-      const { until } = yield* startSources([
-        makeSource("paused", service.url, join(folder, "p.db"), {
-          lists: ["invoices"],
-          full: every(500),
-          window: { days: 1, schedule: every(2500) }
+    overPatientClock(() =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const service = yield* scriptedServer(({ url = "" }, response) => {
+          const { searchParams } = new URL(url, "http://localhost")
+          const settlementDate = searchParams.get("settlementDate")
+          const number = Number(searchParams.get("cursor") ?? 1)
+          if (settlementDate === null) return void response.end(page([{ id: "a" }]))
+          const items = [{ id: `w${number}`, settlementDate }]
+          const cursor = number < 10 ? String(number + 1) : null
+          setTimeout(() => response.end(page(items, cursor)), 400)
         })
-      ], { stallAfter: Duration.millis(1500) })
-      const hasStalled = ({ stall }: ListSnapshot) => stall !== null
-      const isPaused = ({ rows }: ListSnapshot) => rows === 11
-      const ended = yield* until((now) =>
-        everyList(sourceIn(now, "paused"), (list) => hasStalled(list) || isPaused(list))
-      )
-      assert.isFalse(everyList(sourceIn(ended, "paused"), hasStalled))
-    }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
+        const every = (millis: number) => ({ _tag: "Every", every: Duration.millis(millis) }) as const
+        const { until } = yield* startSources([
+          makeSource("paused", service.url, join(folder, "p.db"), {
+            lists: ["invoices"],
+            full: every(500),
+            window: { days: 1, schedule: every(2500) }
+          })
+        ], { stallAfter: Duration.millis(1500) })
+        const hasStalled = ({ stall }: ListSnapshot) => stall !== null
+        const isPaused = ({ rows }: ListSnapshot) => rows === 11
+        const ended = yield* until((now) =>
+          everyList(sourceIn(now, "paused"), (list) => hasStalled(list) || isPaused(list))
+        )
+        assert.isFalse(everyList(sourceIn(ended, "paused"), hasStalled))
+      })
+    ).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
 })
 
 describe("passes that take longer than their interval", () => {
   it.live("leave half of the time to the full scan", () =>
     Effect.gen(function*() {
       const folder = yield* temporaryFolder
-      let passes = 0
+      /** When the service got the first request of each pass, and when it answered the last one. */
+      const passes: Array<{ readonly begunAt: number; endedAt: number }> = []
       const service = yield* scriptedServer(({ url = "" }, response) => {
         const { searchParams } = new URL(url, "http://localhost")
         const settlementDate = searchParams.get("settlementDate")
         const number = Number(searchParams.get("cursor") ?? 1)
-        if (settlementDate !== null && number === 1) passes++
+        if (settlementDate !== null && number === 1) passes.push({ begunAt: performance.now(), endedAt: Infinity })
         const [pages, delay] = settlementDate === null ? [20, 0] : [3, 100]
         const items = [settlementDate === null ? { id: `a${number}` } : { id: `w${number}`, settlementDate }]
         const cursor = number < pages ? String(number + 1) : null
-        setTimeout(() => response.end(page(items, cursor)), delay)
+        setTimeout(() => {
+          const pass = passes.at(-1)
+          if (settlementDate !== null && cursor === null && pass !== undefined) pass.endedAt = performance.now()
+          response.end(page(items, cursor))
+        }, delay)
       })
       const every = (millis: number) => ({ _tag: "Every", every: Duration.millis(millis) }) as const
       const { until } = yield* startSources([
@@ -155,11 +178,15 @@ describe("passes that take longer than their interval", () => {
       const completeScans = "SELECT 1 FROM scans WHERE kind = 'full' AND state = 'complete'"
       // A pass reads only after the first full scan, so the file exists.
       const fullScans = (count: number) =>
-        until(() => passes > 0 && rowsOf(join(folder, "p.db"), completeScans).length >= count)
-      yield* fullScans(2)
-      const before = passes
+        until(() => passes.length > 3 && rowsOf(join(folder, "p.db"), completeScans).length >= count)
       yield* fullScans(3)
-      assert.isBelow(passes - before, 6)
+      for (const [index, { begunAt, endedAt }] of passes.entries()) {
+        const next = passes[index + 1]
+        // A timer may fire a bit early.
+        if (next !== undefined) {
+          assert.isAbove(next.begunAt - endedAt, 0.95 * (endedAt - begunAt), `after pass ${index}`)
+        }
+      }
     }).pipe(Effect.scoped, Effect.provide(Layer.fresh(testStatus))))
 })
 
