@@ -38,7 +38,7 @@ describe("a worker", () => {
         const source = { to, keepMissing: Duration.days(3), keepChanges: undefined, keepScans: undefined }
         yield* Effect.forkScoped(pruning(source, Effect.succeed(isActive)))
         let days = 0
-        for (; days < (isActive ? 60 : 4) && isStored(); days++) {
+        for (; days < (isActive ? 600 : 4) && isStored(); days++) {
           yield* TestClock.adjust(Duration.days(1))
           // Pruning takes real time. A day in which it has not ended is not pruned.
           yield* Effect.promise(() => setTimeout(150))

@@ -132,7 +132,9 @@ describe("payments-worker run --config", () => {
       assert.deepInclude(again?.annotations, { added: ["added"], changed: ["changed"], removed: ["removed"] })
       const { body } = yield* worker.until(
         worker.readiness,
-        ({ body: now }) => now.sources.every(({ state }) => state === "running")
+        ({ body: now }) =>
+          now.sources.some(({ name }) => name === "added") && now.sources.every(({ state }) => state === "running") &&
+          now.sources.some(({ lists }) => lists.every(({ maxAgeSeconds }) => maxAgeSeconds === 7200))
       )
       assert.deepStrictEqual(body.sources.map(({ name }) => name), ["kept", "changed", "added"])
       const complete = (name: string) =>

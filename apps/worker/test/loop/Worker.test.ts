@@ -8,10 +8,10 @@ import { rowsIfAny } from "@payments/testkit/programs/Destinations"
 import { rowsOf, runProgram, sandboxEnv, tables, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { services, size } from "@payments/testkit/programs/Services"
 import { pageOf, scriptedServer } from "@payments/testkit/ScriptedServer"
-import { spawn } from "@payments/testkit/TestProcess"
+import { spawn, spawnSync } from "@payments/testkit/TestProcess"
 import { ConfigProvider, Effect, Layer, Queue } from "effect"
 import { once } from "node:events"
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { join } from "node:path"
 import { worker } from "../../src/cli.ts"
@@ -132,8 +132,11 @@ describe("the built worker", () => {
       const env = yield* sandboxEnv({ records: 20 })
       const running = yield* startWorker(["--to", `sqlite:${file}`, "--every", "1s"], env)
       yield* running.untilUpToDate
-      renameSync(file, `${file}.old`)
-      mkdirSync(file)
+      // The worker may create the file again before the folder is there.
+      for (let isFolder = false; !isFolder;) {
+        renameSync(file, `${file}.old`)
+        isFolder = spawnSync("mkdir", [file]).status === 0
+      }
       yield* running.until(
         Effect.sync(() => running.log("destination failed")),
         (lines) => lines.some(({ annotations }) => String(annotations["error"]).includes("it is a folder"))
