@@ -111,6 +111,7 @@ describe("a link that is cut", () => {
       await sleep(50)
       assert.deepStrictEqual([received, isClosed], ["before ", false])
       link.heal(how)
+      while (how === "late" ? received === "before " : !isClosed) await sleep(5)
       await sleep(50)
       assert.deepStrictEqual([received, isClosed], how === "late" ? ["before during", false] : ["before ", true])
       client.destroy()
