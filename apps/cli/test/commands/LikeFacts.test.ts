@@ -37,12 +37,13 @@ const draw = (run: number): { readonly options: SandboxOptions; readonly usual: 
 }
 
 /**
- * Two answers that are both right for one service, as in `HiddenRules.ts`: which of them is seen depends on the values of
- * the first records, or on how many of them a service hides without a filter.
+ * Answers that are all right for one service, as in `HiddenRules.ts`: which of them is seen depends on the values of the
+ * first records, on how many of them a service hides without a filter, or on how long a probe takes.
  */
 const bothRight = [
   { start: "filter-", answers: ["records that begin with it", "only matching records"] },
-  { start: "absent-", answers: ["other records", "everything"] }
+  { start: "absent-", answers: ["other records", "everything"] },
+  { start: "cursor-life", answers: ["at least 10 s", "at least 1 min", "at least 10 min"] }
 ]
 
 const isSame = (name: string, one: string | undefined, other: string | undefined): boolean =>
