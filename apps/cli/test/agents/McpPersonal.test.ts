@@ -202,6 +202,14 @@ const openFilesOf = (pid: number): ReadonlyArray<string> => {
   })
 }
 
+const killIfRunning = (pid: number): void => {
+  try {
+    process.kill(pid, "SIGKILL")
+  } catch {
+    // It has ended with its parent.
+  }
+}
+
 const changed = {
   list: "invoices",
   change: "update",
@@ -455,13 +463,7 @@ describe("the fields that payments mcp leaves out", () => {
         },
         schedule: Schedule.spaced("20 millis")
       })
-      for (const child of [pid, ...children()]) {
-        try {
-          process.kill(child, "SIGKILL")
-        } catch {
-          // It has ended with its parent.
-        }
-      }
+      for (const child of [pid, ...children()]) killIfRunning(child)
       yield* Effect.promise(() => query)
       assert.deepStrictEqual(readdirSync(temporary), [])
     }).pipe(Effect.scoped))
