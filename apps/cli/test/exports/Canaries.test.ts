@@ -37,7 +37,8 @@ describe.concurrent(`canaries in every field (seed ${seed})`, () => {
         const filled = await kind.open("filled")
         assert.isAtLeast(await proven.fill(filled), 200)
         await proven.proveErase(filled, { kills: 1, dice: diceOf(seed, "erase") })
-      })
+      }),
+    600_000
   )
 
   it(
@@ -48,14 +49,15 @@ describe.concurrent(`canaries in every field (seed ${seed})`, () => {
         const filled = await kind.open("filled")
         assert.isAtLeast(await proven.fill(filled), 200)
         await proven.proveRewrite(filled, { kills: 1, dice: diceOf(seed, "rewrite") })
-      })
+      }),
+    600_000
   )
 
   it("are in no byte after exports with a rule", () =>
     proof("rule", async (proven, folder) => {
       const kind = folderKind(folder, "ndjson", (place) => `file:${place}?format=ndjson`)
       assert.isAbove(await proven.proveRule(kind, "pseudonymize", "rule"), 0)
-    }))
+    }), 600_000)
 })
 
 describe("the search for canaries", () => {

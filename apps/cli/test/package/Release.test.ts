@@ -62,52 +62,56 @@ describe("a release", () => {
     )
   })
 
-  it.live("has the same bytes twice; npm and npx install the programs from a registry, and they run", () =>
-    Effect.gen(function*() {
-      const folder = yield* temporaryFolder
-      const tarballs = yield* Effect.promise(() => pack(join(folder, "first")))
-      const second = join(folder, "second")
-      const script = join(root, "scripts/release.ts")
-      const lines = (yield* run(root, [process.execPath, script, "--dry-run", "--to", second])).trim().split("\n")
-      assert.deepStrictEqual(
-        lines.slice(0, tarballs.length),
-        tarballs.map(({ file, sha256 }) => `${sha256}  ${join(second, basename(file))}`)
-      )
-      assert.deepStrictEqual(lines.slice(tarballs.length).map((line) => line.replace(/^[0-9a-f]{64}  /, "")), [
-        join(second, "sbom.cdx.json"),
-        "Nothing is published: this is a dry run."
-      ])
-      const { metadata }: { readonly metadata: { readonly component: { readonly version: string } } } = JSON.parse(
-        readFileSync(join(second, "sbom.cdx.json"), "utf8")
-      )
-      assert.strictEqual(metadata.component.version, tarballs[0]?.version)
+  it.live(
+    "has the same bytes twice; npm and npx install the programs from a registry, and they run",
+    () =>
+      Effect.gen(function*() {
+        const folder = yield* temporaryFolder
+        const tarballs = yield* Effect.promise(() => pack(join(folder, "first")))
+        const second = join(folder, "second")
+        const script = join(root, "scripts/release.ts")
+        const lines = (yield* run(root, [process.execPath, script, "--dry-run", "--to", second])).trim().split("\n")
+        assert.deepStrictEqual(
+          lines.slice(0, tarballs.length),
+          tarballs.map(({ file, sha256 }) => `${sha256}  ${join(second, basename(file))}`)
+        )
+        assert.deepStrictEqual(lines.slice(tarballs.length).map((line) => line.replace(/^[0-9a-f]{64}  /, "")), [
+          join(second, "sbom.cdx.json"),
+          "Nothing is published: this is a dry run."
+        ])
+        const { metadata }: { readonly metadata: { readonly component: { readonly version: string } } } = JSON.parse(
+          readFileSync(join(second, "sbom.cdx.json"), "utf8")
+        )
+        assert.strictEqual(metadata.component.version, tarballs[0]?.version)
 
-      const registry = yield* Effect.acquireRelease(
-        Effect.promise(startRegistry),
-        ({ close }) => Effect.sync(close)
-      )
-      registry.use(folder)
-      const programs = tarballs.filter(({ name }) => /cli|worker/.test(name))
-      const version = `${programs[0]?.version}\n`
-      assert.deepStrictEqual(yield* Effect.promise(() => publish(programs, folder)), programs)
-      assert.deepStrictEqual(yield* Effect.promise(() => publish(programs, folder)), [], "is published already")
+        const registry = yield* Effect.acquireRelease(
+          Effect.promise(startRegistry),
+          ({ close }) => Effect.sync(close)
+        )
+        registry.use(folder)
+        const programs = tarballs.filter(({ name }) => /cli|worker/.test(name))
+        const version = `${programs[0]?.version}\n`
+        assert.deepStrictEqual(yield* Effect.promise(() => publish(programs, folder)), programs)
+        assert.deepStrictEqual(yield* Effect.promise(() => publish(programs, folder)), [], "is published already")
 
-      const project = join(folder, "project")
-      mkdirSync(project)
-      registry.use(project)
-      yield* run(project, ["npm", "install", ...programs.map(({ name }) => name)])
-      const { url } = yield* Sandbox
-      const settings = { PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: "sandbox_key" }
-      const listed = yield* run(
-        project,
-        ["npx", "payments", "invoices", "list", "--all", "--format", "ndjson"],
-        settings
-      )
-      assert.strictEqual(listed.trim().split("\n").length, 120)
-      assert.strictEqual(yield* run(project, ["node_modules/.bin/payments-worker", "--version"]), version)
+        const project = join(folder, "project")
+        mkdirSync(project)
+        registry.use(project)
+        yield* run(project, ["npm", "install", ...programs.map(({ name }) => name)])
+        const { url } = yield* Sandbox
+        const settings = { PAYMENTS_BASE_URL: url, PAYMENTS_API_KEY: "sandbox_key" }
+        const listed = yield* run(
+          project,
+          ["npx", "payments", "invoices", "list", "--all", "--format", "ndjson"],
+          settings
+        )
+        assert.strictEqual(listed.trim().split("\n").length, 120)
+        assert.strictEqual(yield* run(project, ["node_modules/.bin/payments-worker", "--version"]), version)
 
-      yield* run(folder, ["npm", "install", "--global", "--prefix", "global", "@payments/cli"])
-      assert.strictEqual(yield* run(folder, ["global/bin/payments", "--version"]), version)
-      assert.strictEqual(yield* run(folder, ["npx", "--yes", "@payments/cli", "--version"]), version)
-    }).pipe(Effect.provide(Sandbox.layer({ records: 120 })), Effect.scoped))
+        yield* run(folder, ["npm", "install", "--global", "--prefix", "global", "@payments/cli"])
+        assert.strictEqual(yield* run(folder, ["global/bin/payments", "--version"]), version)
+        assert.strictEqual(yield* run(folder, ["npx", "--yes", "@payments/cli", "--version"]), version)
+      }).pipe(Effect.provide(Sandbox.layer({ records: 120 })), Effect.scoped),
+    600_000
+  )
 })
