@@ -75,13 +75,14 @@ const sleepAmong =
 const longestTurnMs = 10
 
 /**
- * Runs an effect with clocks and timers that do not count the time in which this process cannot run: at most 10 ms pass in each
- * turn of the event loop. So a busy machine ends no deadline and makes nothing older. `advance` moves both clocks.
+ * Runs an effect with a monotonic clock and timers that do not count the time in which this process cannot run: at most 10 ms
+ * pass in each turn of the event loop. So a busy machine ends no deadline. `advance` moves the monotonic clock and the timers,
+ * not the wall clock.
  */
 export const overPatientClock = <A, E, R>(use: (advance: (ms: number) => void) => Effect.Effect<A, E, R>) =>
   Effect.clockWith((clock) => {
-    let millis = clock.currentTimeMillisUnsafe()
     let last = performance.now()
+    let millis = last
     const sleepers = new Set<Sleeper>()
     const tick = () => {
       const now = performance.now()
@@ -91,7 +92,13 @@ export const overPatientClock = <A, E, R>(use: (advance: (ms: number) => void) =
         if (sleeper.until <= millis && sleepers.delete(sleeper)) sleeper.wake()
       }
     }
-    const patient = ownClock(() => millis, sleepAmong(sleepers, () => millis))
+    const patient: Clock.Clock = {
+      ...ownClock(() => millis, sleepAmong(sleepers, () => millis)),
+      currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe(),
+      currentTimeMillis: clock.currentTimeMillis,
+      currentTimeNanosUnsafe: () => clock.currentTimeNanosUnsafe(),
+      currentTimeNanos: clock.currentTimeNanos
+    }
     return Effect.acquireUseRelease(
       Effect.sync(() => setInterval(tick, longestTurnMs / 2)),
       () => Effect.provideService(use((ms) => void (millis += ms)), Clock.Clock, patient),
