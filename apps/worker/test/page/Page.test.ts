@@ -182,7 +182,7 @@ layer(Chromium.layer, { excludeTestServices: true })("the page", (it) => {
           yield* startSources([
             makeSource("working", working.PAYMENTS_BASE_URL, join(folder, "working.db"), invoices("1 hour")),
             makeSource("stalling", sandbox.url, join(folder, "stalling.db"), invoices("12 seconds"))
-          ], { stallAfter: Duration.millis(800) })
+          ], { stallAfter: Duration.seconds(2) })
           const { evaluate, text, until, wrong } = yield* open(yield* servePage)
           yield* until("document.querySelector('h1').innerText === 'All 2 lists are fresh'")
           assert.match(yield* text("#sources tbody"), /^working/)
