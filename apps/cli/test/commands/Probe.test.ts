@@ -1,10 +1,10 @@
 /** `payments probe` and `payments facts`, run as the docs describe. */
 import { assert, describe, it } from "@effect/vitest"
 import { layerTest } from "@payments/core/testing"
+import { overPatientClock } from "@payments/testkit/Clocks"
 import { makeAuthority } from "@payments/testkit/postgres/Certificates"
 import { payments, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { smallFileSystem } from "@payments/testkit/SmallFileSystem"
-import { overPatientClock } from "@payments/testkit/WallClock"
 import { ConfigProvider, Effect } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
 import { createSecureServer } from "node:http2"

@@ -3,13 +3,13 @@ import { assert, describe, it } from "@effect/vitest"
 import { Destination } from "@payments/copy"
 import { resumeHandoff, skipRefused } from "@payments/copy/handoff"
 import { fetchOnce } from "@payments/testkit/FetchOnce"
-import { recordConnections, rowsOf } from "@payments/testkit/programs/RunProgram"
+import { noTimers, recordConnections, rowsOf } from "@payments/testkit/programs/RunProgram"
 import { Effect } from "effect"
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { type Reply, secretText } from "../../../../packages/copy/test/handoff/Receiver.ts"
-import { noTimers, startWorker } from "./RunningWorker.ts"
+import { startWorker } from "./RunningWorker.ts"
 import { assertSigned, handedOff, numbersOf } from "./WorkerReceiver.ts"
 
 type Worker = Effect.Success<ReturnType<typeof startWorker>>
@@ -102,8 +102,7 @@ describe("a worker with a consumer that has a URL", () => {
       const { advance, args, env, file, folder, received } = given
       const seen = join(folder, "sigterm")
       // The worker awaits the answer for 3 s at most. Here that time does not pass.
-      const patient = { ...env, NO_TIMERS_FROM_MS: "2000", SIGTERM_SEEN: seen }
-      const first = yield* startWorker(args, patient, ["--import", noTimers])
+      const first = yield* startWorker(args, { ...env, ...noTimers(2000), SIGTERM_SEEN: seen })
       yield* first.untilUpToDate
       yield* change(first, file, advance)
       yield* untilEqual(first, file, received)
@@ -225,8 +224,7 @@ describe("a worker with a consumer that has a URL", () => {
       yield* first.end("SIGTERM")
       write()
       // A sender looks for changes by itself after 30 s. Here that time does not pass.
-      const signalled = { ...env, NO_TIMERS_FROM_MS: "20000" }
-      const second = yield* startWorker(args, signalled, ["--import", noTimers])
+      const second = yield* startWorker(args, { ...env, ...noTimers(20_000) })
       yield* second.untilLogged("hand-off sets changes aside, which wait for a decision", 1)
       assert.deepInclude(yield* handoffOf(second), { state: "running", setAside: 1 })
       isRefused = false
@@ -279,7 +277,7 @@ describe("a worker with a consumer that has a URL", () => {
       const { advance, args, env } = given
       file = given.file
       // A sender that waits for another program looks after it every 2 s or more. Here that time does not pass.
-      const worker = yield* startWorker(args, { ...env, NO_TIMERS_FROM_MS: "2000" }, ["--import", noTimers])
+      const worker = yield* startWorker(args, { ...env, ...noTimers(2000) })
       yield* worker.untilUpToDate
       yield* change(worker, file, advance)
       const [line] = yield* worker.untilLogged("hand-off stopped", 1)

@@ -6,15 +6,11 @@ import { spawn } from "@payments/testkit/TestProcess"
 import { Effect } from "effect"
 import { once } from "node:events"
 import { join } from "node:path"
-import { pathToFileURL } from "node:url"
 import { outputs } from "../../src/contract/WorkerOutputs.ts"
 import type { Snapshot } from "../../src/state/StatusSnapshot.ts"
 
 /** The built program. */
 export const binary = join(import.meta.dirname, "../../dist/payments-worker.js")
-
-/** The module `NoTimers.ts`, for `--import`. */
-export const noTimers = pathToFileURL(join(import.meta.dirname, "NoTimers.ts")).href
 
 /** A line of the worker's log. */
 export interface LogLine {

@@ -1,10 +1,10 @@
 /** The status page in a real browser: over a real worker with a sandbox, and over states that a worker reaches rarely. */
 import { assert, describe, layer } from "@effect/vitest"
 import { Sandbox } from "@payments/sandbox"
+import { overPatientClock } from "@payments/testkit/Clocks"
 import { Chromium, show } from "@payments/testkit/programs/Browser"
 import { sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { scriptedServer } from "@payments/testkit/ScriptedServer"
-import { overPatientClock } from "@payments/testkit/WallClock"
 import { Duration, Effect, Layer } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
 import { get, type ServerResponse } from "node:http"

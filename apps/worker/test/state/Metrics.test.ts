@@ -2,13 +2,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { Metrics } from "@payments/program"
+import { overPatientClock } from "@payments/testkit/Clocks"
 import { fetchOnce } from "@payments/testkit/FetchOnce"
 import { lastMetrics, startCollector } from "@payments/testkit/programs/Collector"
 import { canary, echoingEnv } from "@payments/testkit/programs/EchoingService"
-import { runProgram, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
+import { noTimers, runProgram, sandboxEnv, temporaryFolder } from "@payments/testkit/programs/RunProgram"
 import { parsePrometheus, valueOf } from "@payments/testkit/PrometheusText"
 import { pageOf, scriptedServer } from "@payments/testkit/ScriptedServer"
-import { overPatientClock } from "@payments/testkit/WallClock"
 import { Context, Duration, Effect, Metric } from "effect"
 import { PrometheusMetrics } from "effect/observability"
 import { writeFileSync } from "node:fs"
@@ -16,7 +16,7 @@ import { hostname } from "node:os"
 import { join } from "node:path"
 import { rules } from "../alerts/AlertRules.ts"
 import { compile, firing } from "../alerts/PromQL.ts"
-import { binary, noTimers, startWorker } from "../loop/RunningWorker.ts"
+import { binary, startWorker } from "../loop/RunningWorker.ts"
 import { everyList, makeSource, sourceIn, startSources, testStatus } from "../loop/TestSources.ts"
 
 /** Scrapes a worker. */
@@ -231,7 +231,7 @@ describe("the alert rules, over the metrics of a worker", () => {
 })
 
 /** A worker that ends waits for its collector for 2 s at most. Here that time does not pass. */
-const patient = { NO_TIMERS_FROM_MS: "2000" }
+const patient = noTimers(2000)
 
 describe("a worker with a collector", () => {
   it.live("delivers traces, metrics and logs, and the rest of them on SIGTERM", () =>
@@ -244,7 +244,7 @@ describe("a worker with a collector", () => {
         OTEL_EXPORTER_OTLP_ENDPOINT: url,
         OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
         OTEL_EXPORTER_OTLP_HEADERS: "x-api-key=s3cret"
-      }, ["--import", noTimers])
+      })
       yield* running.untilLogged("scan failed", 2)
       yield* running.untilLogged("scan complete", 1)
       yield* scrape(running)
@@ -283,7 +283,7 @@ describe("a worker with a collector", () => {
         OTEL_EXPORTER_OTLP_PROTOCOL: "http/json"
       }
       const to = `sqlite:${yield* temporaryFolder}/p.db`
-      const args = ["--import", noTimers, binary, "run", "--once", "--to", to]
+      const args = [binary, "run", "--once", "--to", to]
       const { code, stderr } = yield* runProgram(process.execPath, args, { env })
       assert.deepStrictEqual([code, stderr], [0, ""])
       const { resource, valueOf: metric } = lastMetrics(received)

@@ -1,11 +1,11 @@
 /** Hand-offs with `order = "per-record"`: a refused change is set aside, and only those of its record wait for it. */
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
+import { overSleptClock } from "@payments/testkit/Clocks"
 import { temporaryFolder } from "@payments/testkit/Folder"
 import { type PostgresServer, startServer } from "@payments/testkit/postgres/PostgresServer"
 import { urlOf } from "@payments/testkit/postgres/PostgresTest"
 import { diceOf, isLongRun, seed } from "@payments/testkit/Seed"
-import { overSleptClock } from "@payments/testkit/WallClock"
 import { Cause, Console, Duration, Effect, Exit, Fiber } from "effect"
 import { basename, join } from "node:path"
 import { afterAll, beforeAll } from "vitest"

@@ -1,9 +1,9 @@
 /** Requests to receivers on this machine, and the addresses that are refused. */
 import { assert, describe, it } from "@effect/vitest"
+import { overStandingClock } from "@payments/testkit/Clocks"
 import { listening } from "@payments/testkit/Listening"
 import { makeSelfSigned } from "@payments/testkit/postgres/Certificates"
 import { scriptedServer } from "@payments/testkit/ScriptedServer"
-import { overStandingClock } from "@payments/testkit/WallClock"
 import { Clock, Duration, Effect } from "effect"
 import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import type { LookupAddress } from "node:dns"

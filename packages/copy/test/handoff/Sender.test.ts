@@ -2,11 +2,11 @@
 import type * as NodeServices from "@effect/platform-node/NodeServices"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
+import { overSleptClock, overStandingClock } from "@payments/testkit/Clocks"
 import { temporaryFolder } from "@payments/testkit/Folder"
 import { type PostgresServer, startServer } from "@payments/testkit/postgres/PostgresServer"
 import { urlOf } from "@payments/testkit/postgres/PostgresTest"
 import { diceOf, isLongRun, seed } from "@payments/testkit/Seed"
-import { overSleptClock, overStandingClock } from "@payments/testkit/WallClock"
 import {
   Array as Arr,
   Cause,

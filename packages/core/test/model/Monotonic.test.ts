@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { overSettableClock } from "@payments/testkit/WallClock"
+import { overSettableClock } from "@payments/testkit/Clocks"
 import { Duration, Effect, Fiber, Layer, Result, Schedule } from "effect"
 import { HttpClient, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"

@@ -2,9 +2,9 @@
 import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
 import * as NodePath from "@effect/platform-node/NodePath"
 import { assert, describe, it } from "@effect/vitest"
+import { overStandingClock } from "@payments/testkit/Clocks"
 import { temporaryFolder } from "@payments/testkit/Folder"
 import { diceOf, seed } from "@payments/testkit/Seed"
-import { overStandingClock } from "@payments/testkit/WallClock"
 import { Effect, Layer, Redacted } from "effect"
 import {
   chmodSync,

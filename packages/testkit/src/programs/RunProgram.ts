@@ -99,5 +99,14 @@ export const tables: ReadonlyArray<string> = labels.map((label) => label.replace
 /** A script for `node --require` that records the connections that a program makes. */
 export const recordConnections = join(import.meta.dirname, "recordConnections.cjs")
 
-/** The environment of a program whose time limits of a second or more are ten times as long, as `longTimers.cjs` says. */
-export const longTimers = { NODE_OPTIONS: `--require ${join(import.meta.dirname, "longTimers.cjs")}` }
+const withTimers = (fromMs: number, by: number) => ({
+  NODE_OPTIONS: `--require ${join(import.meta.dirname, "longTimers.cjs")}`,
+  LONG_TIMERS_FROM_MS: String(fromMs),
+  LONG_TIMERS_BY: String(by)
+})
+
+/** Variables for a program whose timers of a second or more take ten times as long, as `longTimers.cjs` says. */
+export const longTimers = withTimers(1000, 10)
+
+/** Variables for a program in which the time of timers of `fromMs` or more does not pass. */
+export const noTimers = (fromMs: number) => withTimers(fromMs, Infinity)
