@@ -14,6 +14,8 @@ export interface TcpGate {
   /** Stalls, as {@link stall} does, at the first chunk that contains the text. */
   readonly stallAt: (text: string) => Effect.Effect<void>
   readonly droppedChunks: Effect.Effect<number>
+  /** Holds all data for some milliseconds after the first chunk that matches, and then passes it on. */
+  readonly holdAfter: (matches: (chunk: Buffer) => boolean, ms: number) => Effect.Effect<void>
 }
 
 /** Runs until the scope closes. It refuses connections until it is opened. */
@@ -24,11 +26,16 @@ export const makeTcpGate = (port: number): Effect.Effect<TcpGate, never, Scope.S
     let isStalled = false
     let droppedChunks = 0
     let stallText: string | undefined
+    let hold: { readonly matches: (chunk: Buffer) => boolean; readonly ms: number } | undefined
     const forward = (from: Socket, to: Socket) => {
-      from.on("data", (chunk) => {
+      from.on("data", (chunk: Buffer) => {
         if (stallText !== undefined && chunk.includes(stallText)) isStalled = true
         if (isStalled) droppedChunks++
         else to.write(chunk)
+        if (hold?.matches(chunk) !== true) return
+        for (const socket of sockets) socket.pause()
+        setTimeout(() => sockets.forEach((socket) => socket.resume()), hold.ms)
+        hold = undefined
       })
       from.on("close", () => to.destroy())
     }
@@ -55,6 +62,7 @@ export const makeTcpGate = (port: number): Effect.Effect<TcpGate, never, Scope.S
       refuse,
       stall: Effect.sync(() => void (isStalled = true)),
       stallAt: (text) => Effect.sync(() => void (stallText = text)),
-      droppedChunks: Effect.sync(() => droppedChunks)
+      droppedChunks: Effect.sync(() => droppedChunks),
+      holdAfter: (matches, ms) => Effect.sync(() => void (hold = { matches, ms }))
     }
   })

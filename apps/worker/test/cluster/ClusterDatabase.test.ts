@@ -1,8 +1,10 @@
 /** What a runner reads and writes in the database of its cluster, and poolers in front of it. */
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
 import { connect, settingsOf } from "@payments/copy/postgres"
+import { freePort } from "@payments/testkit/FreePort"
 import { type PostgresServer, startServer } from "@payments/testkit/postgres/PostgresServer"
 import { query, urlOf } from "@payments/testkit/postgres/PostgresTest"
+import { makeTcpGate } from "@payments/testkit/TcpGate"
 import { Clock, Context, Effect, Exit, Layer, Logger, Scope } from "effect"
 import { findPooling, refusePooler } from "../../src/cluster/Pooler.ts"
 import { RunnerLeases } from "../../src/cluster/RunnerLeases.ts"
@@ -181,6 +183,18 @@ describe("a pooler before the database of a cluster", () => {
     Effect.gen(function*() {
       assert.isUndefined(yield* findAt(server.port))
     }))
+
+  it.live("is not found in a direct connection to a server that answers late", () =>
+    Effect.gen(function*() {
+      const gate = yield* makeTcpGate(yield* Effect.promise(freePort))
+      yield* gate.open(server.port)
+      // Both sessions ask for it, the first one while the transaction of the second one is open.
+      let asked = 0
+      const isFirstSession = (chunk: Buffer) => chunk.includes("current_setting('payments.session'") && ++asked === 2
+      yield* gate.holdAfter(isFirstSession, 3000)
+      assert.isUndefined(yield* findAt(gate.port))
+      assert.strictEqual(asked, 2)
+    }).pipe(Effect.scoped))
 
   it.live("is refused with the place of the mistake and what to name instead", () =>
     Effect.gen(function*() {

@@ -1,12 +1,11 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 /** Erasures next to exports that read and write the same records, and the locks that keep them apart in PostgreSQL. */
-import { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
 import { layerTest } from "@payments/core/testing"
 import { temporaryFolder } from "@payments/testkit/Folder"
-import { type PostgresServer, startServer, user } from "@payments/testkit/postgres/PostgresServer"
-import { query, urlOf } from "@payments/testkit/postgres/PostgresTest"
+import { type PostgresServer, startServer } from "@payments/testkit/postgres/PostgresServer"
+import { connectionTo, query, urlOf } from "@payments/testkit/postgres/PostgresTest"
 import { diceOf, isLongRun, seed } from "@payments/testkit/Seed"
 import { Effect, Fiber, Layer, Redacted, type Scope } from "effect"
 import { basename, join } from "node:path"
@@ -194,9 +193,7 @@ describe.each(destinations)(
 )
 
 describe("the state of personal data in PostgreSQL", () => {
-  const connection = Effect.suspend(() =>
-    PgConnection.make({ host: "127.0.0.1", port: server.port, username: user, database: "postgres" })
-  )
+  const connection = Effect.suspend(() => connectionTo(server))
   const filled = Effect.gen(function*() {
     const folder = yield* temporaryFolder
     const s = `"${basename(folder)}"`
