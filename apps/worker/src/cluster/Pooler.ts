@@ -5,7 +5,7 @@
 import { SinkError, SinkReason } from "@payments/copy"
 import { openSession, type PostgresSettings, type PostgresUrl, type Session, settingsOf } from "@payments/copy/postgres"
 import { type CommandExit, usage } from "@payments/program"
-import { Duration, Effect, Fiber, Option, type Scope } from "effect"
+import { Duration, Effect, Exit, Fiber, Option, type Scope } from "effect"
 import { randomUUID } from "node:crypto"
 
 /** How a pooler shares its connections to the server. */
@@ -101,11 +101,17 @@ const attemptOn = Effect.fnUntraced(function*(
   // The transaction occupies the connection that a pooler lends it, which is the one that it got back last.
   yield* second.query("SELECT 1")
   const answer = yield* Effect.forkScoped(connectionOf(first))
-  const isAnswered = Effect.map(Effect.timeoutOption(Fiber.await(answer), queueTimeout), Option.isSome)
-  // A slow server lets both sessions wait. So the time counts again from an answer to the second one.
-  const isInTime = (yield* isAnswered) || (yield* Effect.andThen(second.query("SELECT 1"), isAnswered))
+  const answerInTime = Effect.timeoutOption(Fiber.await(answer), queueTimeout)
+  let isKeptWaiting = Option.isNone(yield* answerInTime)
+  if (isKeptWaiting) {
+    // A slow server lets both sessions wait. So the time counts again from an answer to the second one.
+    yield* second.query("SELECT 1")
+    // A pooler may end a session that has waited for too long.
+    isKeptWaiting = Option.match(yield* answerInTime, { onNone: () => true, onSome: Exit.isFailure })
+  }
   yield* second.query("ROLLBACK")
-  const now = yield* Fiber.join(answer)
   // A server has no reason to let the first session wait for the transaction of the second one.
-  return !isInTime || now.pid !== own.pid || now.mark !== own.mark ? "transaction" : undefined
+  if (isKeptWaiting) return "transaction"
+  const now = yield* Fiber.join(answer)
+  return now.pid !== own.pid || now.mark !== own.mark ? "transaction" : undefined
 })
