@@ -64,20 +64,24 @@ interface Sleeper {
 /** Returns a sleep that ends when the clock wakes it. */
 const sleepAmong =
   (sleepers: Set<Sleeper>, millis: () => number, onSleep: () => void = () => {}) => (duration: Duration.Duration) =>
-    Effect.callback<void>((resume) => {
+    Duration.toMillis(duration) <= 0 ? Effect.yieldNow : Effect.callback<void>((resume) => {
       const sleeper = { until: millis() + Duration.toMillis(duration), wake: () => resume(Effect.void) }
       sleepers.add(sleeper)
       onSleep()
       return Effect.sync(() => void sleepers.delete(sleeper))
     })
 
+/** Returns the sleepers whose time has come, in the order of their times. */
+const due = (sleepers: ReadonlySet<Sleeper>, millis: number): ReadonlyArray<Sleeper> =>
+  [...sleepers].filter(({ until }) => until <= millis).toSorted((one, other) => one.until - other.until)
+
 /** The longest time that passes on a patient clock in one turn of the event loop. */
 const longestTurnMs = 10
 
 /**
- * Runs an effect with a monotonic clock and timers that do not count the time in which this process cannot run: at most 10 ms
- * pass in each turn of the event loop. So a busy machine ends no deadline. `advance` moves the monotonic clock and the timers,
- * not the wall clock.
+ * Runs an effect with a monotonic clock and timers that do not count the time in which this process cannot run. At most 10 ms
+ * pass in each turn of the event loop. So a busy machine ends no deadline of Effect, only those of Node. `advance` moves the
+ * monotonic clock and the timers, not the wall clock.
  */
 export const overPatientClock = <A, E, R>(use: (advance: (ms: number) => void) => Effect.Effect<A, E, R>) =>
   Effect.clockWith((clock) => {
@@ -88,9 +92,7 @@ export const overPatientClock = <A, E, R>(use: (advance: (ms: number) => void) =
       const now = performance.now()
       millis += Math.min(now - last, longestTurnMs)
       last = now
-      for (const sleeper of sleepers) {
-        if (sleeper.until <= millis && sleepers.delete(sleeper)) sleeper.wake()
-      }
+      for (const sleeper of due(sleepers, millis)) if (sleepers.delete(sleeper)) sleeper.wake()
     }
     const patient: Clock.Clock = {
       ...ownClock(() => millis, sleepAmong(sleepers, () => millis)),
@@ -101,7 +103,7 @@ export const overPatientClock = <A, E, R>(use: (advance: (ms: number) => void) =
     }
     return Effect.acquireUseRelease(
       Effect.sync(() => setInterval(tick, longestTurnMs / 2)),
-      () => Effect.provideService(use((ms) => void (millis += ms)), Clock.Clock, patient),
+      () => Effect.scoped(Effect.provideService(use((ms) => void (millis += ms)), Clock.Clock, patient)),
       (ticking) => Effect.sync(() => clearInterval(ticking))
     )
   })
@@ -110,8 +112,9 @@ export const overPatientClock = <A, E, R>(use: (advance: (ms: number) => void) =
 const turnsBeforeSkip = 50
 
 /**
- * Runs an effect with a wall clock and a monotonic clock that skip to the end of the next sleep as soon as nothing is under way.
- * `during` marks what is under way: for its time, both clocks stand still. So a rate does not depend on the machine.
+ * Runs an effect with a wall clock and a monotonic clock that skip to the end of the next sleep when nothing is under way.
+ * `during` marks what is under way. For its time both clocks stand still, so nothing in it may sleep. Then a rate does not
+ * depend on the machine.
  */
 export const overSkippingClock = <A, E, R>(
   use: (during: <B, F, S>(effect: Effect.Effect<B, F, S>) => Effect.Effect<B, F, S>) => Effect.Effect<A, E, R>
@@ -129,8 +132,8 @@ export const overSkippingClock = <A, E, R>(
       if (underWay === 0 && sleepers.size > 0) turn(turnsBeforeSkip)
     }
     const skip = () => {
-      const [next] = [...sleepers].toSorted((one, other) => one.until - other.until)
-      if (next === undefined || next.until === Number.POSITIVE_INFINITY) return
+      const [next] = due(sleepers, Number.MAX_VALUE)
+      if (next === undefined) return
       sleepers.delete(next)
       millis = Math.max(millis, next.until)
       next.wake()
@@ -150,7 +153,11 @@ export const overSkippingClock = <A, E, R>(
             rest()
           })
       )
-    return Effect.provideService(use(during), Clock.Clock, ownClock(() => millis, sleep))
+    const standStill = Effect.sync(() => {
+      underWay = Infinity
+      rest()
+    })
+    return Effect.ensuring(Effect.provideService(use(during), Clock.Clock, ownClock(() => millis, sleep)), standStill)
   })
 
 /** Runs an effect with a wall clock that `set` shifts by `byMs` milliseconds. */

@@ -14,7 +14,7 @@ export const temporaryFolder = Effect.acquireRelease(
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
 )
 
-/** How long a statement waits for a lock, in milliseconds: the process that has it may not run for seconds. */
+/** How long a statement waits for a lock of another process, in milliseconds. Meanwhile this process does nothing else. */
 const lockTimeout = 60_000
 
 /** Returns rows of a database as plain objects. */

@@ -1,6 +1,5 @@
 /** Servers that listen on this machine, and close every connection when they end. */
 import { Effect } from "effect"
-import { Server as HttpServer } from "node:http"
 import type { AddressInfo, Server, Socket } from "node:net"
 
 export interface Listening {
@@ -22,7 +21,7 @@ export const listen = (server: Server, sockets = new Set<Socket>(), port = 0): P
   new Promise((resolve, reject) => {
     server.on("connection", (socket: Socket) => keepIn(sockets, socket))
     // A server that stalls between two requests must not close the connection at the second one.
-    if (server instanceof HttpServer) server.keepAliveTimeout = 0
+    if ("keepAliveTimeout" in server) server.keepAliveTimeout = 0
     server.once("error", reject)
     server.listen(port, "127.0.0.1", () =>
       resolve({

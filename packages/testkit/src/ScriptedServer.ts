@@ -19,8 +19,7 @@ export const scriptedServer = Effect.fnUntraced(function*(
   onTunnel: (host: string) => void = () => {}
 ) {
   const requests: Array<string> = []
-  // A client is not answered by a reset when it uses a connection again after a pause.
-  const server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
+  const server = createServer((request, response) => {
     requests.push(request.url ?? "")
     script(request, response, requests.length)
   })

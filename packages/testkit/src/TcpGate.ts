@@ -14,7 +14,7 @@ export interface TcpGate {
   /** Stalls, as {@link stall} does, at the first chunk that contains the text. */
   readonly stallAt: (text: string) => Effect.Effect<void>
   readonly droppedChunks: Effect.Effect<number>
-  /** Holds all data for some milliseconds after the first chunk that matches, and then passes it on. */
+  /** Holds the data of all open connections for some milliseconds after the first chunk that matches, and then passes it on. */
   readonly holdAfter: (matches: (chunk: Buffer) => boolean, ms: number) => Effect.Effect<void>
 }
 
@@ -26,6 +26,7 @@ export const makeTcpGate = (port: number): Effect.Effect<TcpGate, never, Scope.S
     let isStalled = false
     let droppedChunks = 0
     let stallText: string | undefined
+    let holding: NodeJS.Timeout | undefined
     let hold: { readonly matches: (chunk: Buffer) => boolean; readonly ms: number } | undefined
     const forward = (from: Socket, to: Socket) => {
       from.on("data", (chunk: Buffer) => {
@@ -34,7 +35,7 @@ export const makeTcpGate = (port: number): Effect.Effect<TcpGate, never, Scope.S
         else to.write(chunk)
         if (hold?.matches(chunk) !== true) return
         for (const socket of sockets) socket.pause()
-        setTimeout(() => sockets.forEach((socket) => socket.resume()), hold.ms)
+        holding = setTimeout(() => sockets.forEach((socket) => socket.resume()), hold.ms)
         hold = undefined
       })
       from.on("close", () => to.destroy())
@@ -50,7 +51,7 @@ export const makeTcpGate = (port: number): Effect.Effect<TcpGate, never, Scope.S
       await listening?.close()
       listening = undefined
     })
-    yield* Effect.addFinalizer(() => refuse)
+    yield* Effect.addFinalizer(() => Effect.andThen(Effect.sync(() => clearTimeout(holding)), refuse))
     return {
       port,
       open: (to) =>

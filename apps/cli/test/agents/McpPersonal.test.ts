@@ -458,7 +458,7 @@ describe("the fields that payments mcp leaves out", () => {
       yield* Effect.repeat(Effect.sync(children), {
         until: ([child]) => {
           const files = child === undefined ? [] : openFilesOf(child).filter((file) => file.startsWith(temporary))
-          // A file that has just been opened gets no name any more.
+          // The program removes the name of a file right after it opens it.
           return files.length > 0 && files.every((file) => file.endsWith(" (deleted)"))
         },
         schedule: Schedule.spaced("20 millis")

@@ -37,8 +37,8 @@ const draw = (run: number): { readonly options: SandboxOptions; readonly usual: 
 }
 
 /**
- * Answers that are all right for one service, as in `HiddenRules.ts`: which of them is seen depends on the values of the
- * first records, on how many of them a service hides without a filter, or on how long a probe takes.
+ * Answers that are all right for one service, as in `HiddenRules.ts`. Which of them is seen depends on the values of the first
+ * records, on how many records a service hides without a filter, or on how long a probe takes.
  */
 const bothRight = [
   { start: "filter-", answers: ["records that begin with it", "only matching records"] },

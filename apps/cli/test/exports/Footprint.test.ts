@@ -24,7 +24,7 @@ describe("the programs", () => {
         ...service,
         KEY: "sandbox_key",
         TMPDIR: join(folder, "tmp"),
-        NODE_OPTIONS: `--require ${recordConnections}`,
+        NODE_OPTIONS: `--require "${recordConnections}"`,
         CONNECTIONS: connections
       }
       const script = `umask 000; set -e

@@ -16,7 +16,7 @@ const opened = (to: string) =>
       ? Destination.maintenance(destination)
       : Effect.die(new Error("nothing is stored"))).pipe(Effect.provide(NodeServices.layer))
 
-/** Hands off what there is, 3 changes at a time. A receiver that this machine keeps waiting is no receiver that fails. */
+/** Hands off what there is, 3 changes at a time. The limits are so long that a busy machine reaches none. */
 export const handingOff = Effect.fnUntraced(function*(
   to: string,
   url: string,

@@ -68,7 +68,7 @@ describe("a worker with a consumer that has a URL", () => {
       const connections = join(folder, "connections.txt")
       const worker = yield* startWorker(args, {
         ...env,
-        NODE_OPTIONS: `--require ${recordConnections}`,
+        NODE_OPTIONS: `--require "${recordConnections}"`,
         CONNECTIONS: connections
       })
       yield* worker.untilUpToDate
@@ -112,7 +112,7 @@ describe("a worker with a consumer that has a URL", () => {
       yield* first.until(Effect.sync(() => received.length), (now) => now > before)
       first.child.kill("SIGTERM")
       yield* first.until(Effect.sync(() => existsSync(seen)), (isSeen) => isSeen)
-      yield* Effect.sleep("1 second")
+      yield* Effect.sleep("2 seconds")
       first.assertRuns()
       held.resolve()
       assert.deepStrictEqual(yield* first.ended, [0, null])
@@ -224,7 +224,7 @@ describe("a worker with a consumer that has a URL", () => {
       yield* first.end("SIGTERM")
       write()
       // A sender looks for changes by itself after 30 s. Here that time does not pass.
-      const second = yield* startWorker(args, { ...env, ...noTimers(20_000) })
+      const second = yield* startWorker(args, { ...env, ...noTimers(5000) })
       yield* second.untilLogged("hand-off sets changes aside, which wait for a decision", 1)
       assert.deepInclude(yield* handoffOf(second), { state: "running", setAside: 1 })
       isRefused = false

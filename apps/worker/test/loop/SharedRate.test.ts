@@ -66,7 +66,7 @@ describe("clients of processes that share the store", () => {
        */
       const assertRate = Effect.fnUntraced(function*(least: number, most: number) {
         const rates: Array<number> = []
-        while (rates.length < 20 && !rates.some((rate) => rate >= least)) {
+        while (rates.length < 10 && !rates.some((rate) => rate >= least)) {
           const before = (yield* sandbox.counters).requests
           const start = yield* Monotonic.millis
           yield* Effect.sleep("2 seconds")

@@ -10,6 +10,7 @@ import { once } from "node:events"
 import { basename, join } from "node:path"
 import { afterAll, beforeAll } from "vitest"
 import { mostReady } from "../../src/handoff/Delivery.ts"
+import { timeoutDetached } from "../../src/port/Timeouts.ts"
 import * as PostgresSink from "../../src/postgres/PostgresSink.ts"
 import * as SqliteSink from "../../src/sqlite/SqliteSink.ts"
 import { openMaintenance } from "../../src/sqlite/SqliteStore.ts"
@@ -130,7 +131,7 @@ describe.each(destinations)(`killed senders of $name (seed ${seed})`, ({ layer, 
           })))
         const suspend = Effect.gen(function*() {
           child.kill("SIGSTOP")
-          const written = yield* Effect.timeoutOption(write, "5 seconds")
+          const written = yield* timeoutDetached("5 seconds")(write)
           if (Option.isNone(written)) {
             child.kill("SIGCONT")
           }

@@ -1,17 +1,12 @@
 /** Text from the API that is designed to use much time or memory. */
 import { assert, describe, it } from "@effect/vitest"
 import { Lists } from "@payments/core"
+import { processorMs } from "@payments/testkit/ProcessorTime"
 import { printable } from "../../src/index.ts"
 import { layoutOf, withoutRoundedAmounts } from "../../src/plan/Columns.ts"
 import { keepAll, redactorOf } from "../../src/rule/Rule.ts"
 
 const many = 1_000_000
-
-/** The processor time of this process in milliseconds. A busy machine changes it little. */
-const processorMs = () => {
-  const { system, user } = process.cpuUsage()
-  return (system + user) / 1000
-}
 
 describe("the time for a text is linear in its length", () => {
   it("if an amount has a million digits", () => {

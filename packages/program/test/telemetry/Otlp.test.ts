@@ -50,7 +50,7 @@ describe("the export of traces", () => {
           yield* Deferred.succeed(ends, undefined)
         }).pipe(Effect.provide(exporting))
       )
-      while (!(yield* Deferred.isDone(ends))) yield* TestClock.adjust("1 millis")
+      while (!(yield* Deferred.isDone(ends)) && program.pollUnsafe() === undefined) yield* TestClock.adjust("1 millis")
       yield* TestClock.adjust("2 seconds")
       assert.isDefined(program.pollUnsafe(), "it has not ended")
       yield* Fiber.join(program)

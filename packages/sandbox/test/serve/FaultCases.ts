@@ -53,7 +53,7 @@ const cases: { readonly [title: string]: Case } = {
   "sends small chunks": { faults: [{ fault: "drip", bytes: 4000, everyMs: 1 }], expect: returnsAll(1, 1, 1) },
   "sends one byte at a time": {
     faults: [{ fault: "drip", bytes: 1, everyMs: 20 }],
-    // `stalled` is shorter than the attempt. Only a longer delay of the whole process reaches it, in the first 50 ms.
+    // Only a silence of 1450 ms that begins in the first 50 ms reaches `stalled`.
     config: {
       deadlines: { headers: Duration.millis(1450), stalled: Duration.millis(1450), attempt: Duration.millis(1500) }
     },

@@ -37,8 +37,7 @@ export const startCollector = Effect.fnUntraced(function*(
   status: number | "never" = 200
 ): Effect.fn.Return<{ readonly url: string; readonly received: ReadonlyArray<Received> }, never, Scope.Scope> {
   const received: Array<Received> = []
-  // A client is not answered by a reset when it uses a connection again after a pause.
-  const server = createServer({ keepAliveTimeout: 0 }, (request, response) => {
+  const server = createServer((request, response) => {
     const chunks: Array<Buffer> = []
     request.on("data", (chunk: Buffer) => chunks.push(chunk))
     request.on("end", () => {

@@ -100,7 +100,7 @@ export const tables: ReadonlyArray<string> = labels.map((label) => label.replace
 export const recordConnections = join(import.meta.dirname, "recordConnections.cjs")
 
 const withTimers = (fromMs: number, by: number) => ({
-  NODE_OPTIONS: `--require ${join(import.meta.dirname, "longTimers.cjs")}`,
+  NODE_OPTIONS: `--require "${join(import.meta.dirname, "longTimers.cjs")}"`,
   LONG_TIMERS_FROM_MS: String(fromMs),
   LONG_TIMERS_BY: String(by)
 })
